@@ -1,0 +1,35 @@
+"""Settings of the test suite's Django project."""
+
+from __future__ import annotations
+
+import os
+
+from tests.servers import project_url
+
+SECRET_KEY = "tests"
+DEBUG = False
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en-us"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django_taskq",
+    "tests.app",
+]
+
+DATABASES = {
+    "default": {"ENGINE": "django.db.backends.sqlite3", "NAME": os.environ.get("TASKQ_TEST_DATABASE", ":memory:")},
+    "other": {"ENGINE": "django.db.backends.sqlite3", "NAME": os.environ.get("TASKQ_TEST_OTHER", ":memory:")},
+}
+
+TASKS = {
+    "default": {
+        "BACKEND": "django_taskq.backend.RedisBackend",
+        "QUEUES": [],
+        # The server that the fixtures `redis_server` and `redis_url` start.
+        "OPTIONS": {"url": os.environ.get("TASKQ_TEST_URL") or project_url()},
+    }
+}
