@@ -1,0 +1,82 @@
+# Everything here makes the virtual environment it needs; `make help` lists it.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+# Further requirements of the environment, for instance DJANGO='Django~=5.2.0'.
+DJANGO ?=
+PYTEST_ARGS ?=
+CHECKER_STEPS ?= 50000
+KILL_SECONDS ?= 60
+
+##@ Start here
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN { FS = ":.*## "; print "Usage: make <target> [VARIABLE=value]" } \
+		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z][a-z-]*:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@printf '\nVariables: PYTHON=/path/to/python, VENV=%s, PYTEST_ARGS="-k name"\n' '$(VENV)'
+
+.PHONY: test
+test: $(VENV)/.has-test ## Run the tests (makes .venv; needs Python 3.11 or newer, and no running server)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+.PHONY: check
+check: lint types imports test ## Run every check and the tests
+
+##@ Checks
+
+.PHONY: lint
+lint: $(VENV)/.has-dev ## Check style and format (ruff)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+.PHONY: format
+format: $(VENV)/.has-dev ## Format the code and mend what ruff can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: types
+types: $(VENV)/.has-dev ## Check types: mypy on the package, mypy and pyright on the sample of a user's code
+	$(BIN)/mypy
+	$(BIN)/mypy --strict tests/typing
+	$(BIN)/pyright --pythonpath $(BIN)/python tests/typing
+
+.PHONY: imports
+imports: $(VENV)/.has-dev ## Check that imports run downward only (import-linter)
+	$(BIN)/lint-imports
+
+##@ More tests
+
+.PHONY: core
+core: $(VENV)/.has-test ## Run the tests without the slow ones, as for VENV=.venvs/5.2 MIN=11 MAX=11 DJANGO='Django~=5.2.0'
+	$(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
+
+.PHONY: matrix
+matrix: $(VENV)/.has-test ## Run the broker suite on Redis 6.2, Redis 8 and Valkey 8 (fetched when possible)
+	PYTHON=$(BIN)/python scripts/servers.sh $(PYTEST_ARGS)
+
+.PHONY: checker
+checker: $(VENV)/.has-test ## Run the random checker of the protocol for CHECKER_STEPS steps
+	TASKQ_CHECKER_STEPS=$(CHECKER_STEPS) $(BIN)/python -m pytest tests/chaos/test_checker.py $(PYTEST_ARGS)
+
+.PHONY: kill-run
+kill-run: $(VENV)/.has-test ## Kill a child every second for KILL_SECONDS seconds and count what became of each task
+	$(BIN)/python -m tests.chaos.kill_run --seconds $(KILL_SECONDS)
+
+##@ Release
+
+.PHONY: wheel
+wheel: $(VENV)/.has-test ## Build the wheel into dist/
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	@ls -1 dist
+
+.PHONY: clean
+clean: ## Remove environments, caches and builds
+	rm -rf .venv .venvs .servers build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.has-%: setup.cfg pyproject.toml scripts/make_venv.sh scripts/pick_python.sh
+	@scripts/make_venv.sh $(VENV) $* $(if $(DJANGO),'$(DJANGO)')

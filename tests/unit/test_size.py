@@ -1,0 +1,44 @@
+"""The size budget of CONTRIBUTING.md: what doesn't fit on a few screens is split."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+#: Files as they came from elsewhere.
+FOREIGN = ("tests/conformance/vendor",)
+
+
+def files(folder, pattern):
+    found = sorted((ROOT / folder).rglob(pattern))
+    names = [path.relative_to(ROOT).as_posix() for path in found]
+    return [name for name in names if not name.startswith(FOREIGN)]
+
+
+def lines_of(name):
+    return len((ROOT / name).read_text().splitlines())
+
+
+def functions_of(name):
+    for node in ast.walk(ast.parse((ROOT / name).read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, node.end_lineno - node.lineno + 1
+
+
+@pytest.mark.parametrize(
+    ("folder", "pattern", "budget"),
+    [("django_taskq", "*.py", 300), ("django_taskq", "*.lua", 60), ("tests", "*.py", 500), ("scripts", "*.py", 300)],
+)
+def test_every_file_is_shorter_than_its_budget(folder, pattern, budget):
+    long = {name: lines_of(name) for name in files(folder, pattern) if lines_of(name) >= budget}
+    assert not long
+
+
+@pytest.mark.parametrize("folder", ["django_taskq", "tests", "scripts"])
+def test_every_function_is_shorter_than_40_lines(folder):
+    long = [(name, *found) for name in files(folder, "*.py") for found in functions_of(name) if found[1] >= 40]
+    assert not long
