@@ -1,0 +1,248 @@
+"""The write side of the queue: one method a transition."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from . import client as clients
+from . import diagnosis
+from .envelope import DEFAULT_RESULT_TTL_MS, head_lines
+from .keys import Keys, check_id, check_idempotency_key, check_queue_name
+from .records import Claim, Claimed, Enqueued, Expired, Lease, NewRecord, State
+from .scripts import Call, run
+from .settlements import Argument, Bury, Complete, Holding, Release, Retry, Settlement
+
+#: Records in one call of a script, and bytes of their envelopes.
+BATCH_RECORDS = 1000
+BATCH_BYTES = 2**20
+#: Milliseconds that a cancelled record stays readable, where the caller doesn't say.
+_CANCELLED_TTL_MS = DEFAULT_RESULT_TTL_MS
+
+Renewable = tuple[str, str, int]
+
+
+class Broker:
+    """Talks to the queue in one namespace; threads share it. All errors are those of `exceptions`."""
+
+    def __init__(self, client: clients.Client, namespace: str = "taskq", waiting: clients.Client | None = None) -> None:
+        self.client = client
+        self.keys = Keys(namespace)
+        self._waiting = waiting
+
+    @classmethod
+    def from_url(cls, url: str, namespace: str = "taskq") -> Broker:
+        """Return a broker on this process's shared connections; it connects when first used."""
+        return cls(clients.connect(url), namespace, clients.connect_waiting(url))
+
+    def enqueue(self, records: Sequence[NewRecord]) -> list[Enqueued]:
+        """Store records, each once however often it is sent, in one round trip per 1,000 or 1 MiB."""
+        enqueued: list[Enqueued] = []
+        for batch in _batches(records):
+            reply = self._run("enqueue", [argument for record in batch for argument in _enqueue_arguments(record)])
+            for word, record_id, state, at in _groups(reply, 4):
+                enqueued.append(Enqueued(word.decode(), record_id.decode(), State(state.decode()), int(at)))
+        return enqueued
+
+    def claim(self, claim: Claim) -> Claimed:
+        """Lease up to `claim.count` ready records; promotes what is due."""
+        return self.exchange((), claim)[1] or Claimed((), None)
+
+    def exchange(self, settlements: Sequence[Settlement], claim: Claim | None) -> tuple[list[str], Claimed | None]:
+        """Settle leases and claim new ones in one round trip; return a word for each settlement, and the claim.
+
+        Words: DONE, ALREADY (settled so before), CANCELLED (it was asked to), LEASE_LOST, HELD (the lease that a
+        reaper took for lapsed isn't), ORPHANED (Redis lost its body).
+        """
+        calls = list(_settle_calls(settlements))
+        positions = [position for _, positions in calls for position in positions]
+        requests = [call for call, _ in calls]
+        if claim is not None:
+            arguments: list[Argument] = [claim.child, claim.nonce, claim.count, claim.lease_ms, *claim.queues]
+            requests.append(Call("claim", arguments))
+        if not requests:
+            return [], None
+        sent_at = time.monotonic()
+        replies = run(self.client, self.keys.queues, requests)
+        claimed = None if claim is None else _claimed(replies.pop(), sent_at + claim.lease_ms / 1000)
+        words = [""] * len(settlements)
+        for position, word in zip(positions, (word for reply in replies for word in reply), strict=True):
+            words[position] = word.decode()
+        return words, claimed
+
+    def complete(self, lease: Holding, log_json: bytes, result_ttl_ms: int = DEFAULT_RESULT_TTL_MS) -> str:
+        """Turn a leased record into a succeeded one."""
+        return self._settle(Complete(lease, log_json, result_ttl_ms))
+
+    def retry(self, lease: Holding, delay_ms: int, log_json: bytes, *, lapsed: bool = False) -> str:
+        """Let a failed attempt be followed by another."""
+        return self._settle(Retry(lease, delay_ms, log_json, lapsed))
+
+    def bury(self, lease: Holding, log_json: bytes, *, lapsed: bool = False) -> str:
+        """Turn a leased record into a dead letter."""
+        return self._settle(Bury(lease, log_json, lapsed))
+
+    def release(
+        self, lease: Holding, delay_ms: int = 0, *, floor: int = 0, keep: bool = False, unknown: bool = False
+    ) -> str:
+        """Give a leased record back, with its attempt unless `keep`."""
+        return self._settle(Release(lease, delay_ms, floor, keep, unknown))
+
+    def renew(self, leases: Sequence[Renewable], lease_ms: int) -> list[str]:
+        """Push leases (id, queue, token) further; return OK, CANCEL (held, but asked to stop) or LOST for each."""
+        words: list[str] = []
+        for start in range(0, len(leases), BATCH_RECORDS):
+            page = leases[start : start + BATCH_RECORDS]
+            words += self._words("renew", [lease_ms, *(part for lease in page for part in lease)])
+        return words
+
+    def expired(self, queues: Sequence[str], limit: int = 100) -> Expired:
+        """Read a page of lapsed leases; the caller decides, then sends Retry or Bury with `lapsed`."""
+        now, next_lapse_ms, *rest = self._run("expired", [limit, *queues])
+        leases = [
+            _lease(group[:7], int(now), deadline=0.0, cancel_requested=bool(group[7])) for group in _groups(rest, 8)
+        ]
+        return Expired(leases, _milliseconds(next_lapse_ms))
+
+    def promote(self, record_id: str) -> str:
+        """Make a scheduled record ready now; DONE or MISSING."""
+        return str(self._run("promote", [record_id]).decode())
+
+    def cancel(self, ids: Sequence[str], result_ttl_ms: int = _CANCELLED_TTL_MS) -> list[str]:
+        """Cancel waiting records and ask leased ones to stop: DONE, ASKED, ALREADY, ENDED or MISSING for each."""
+        return [
+            word
+            for start in range(0, len(ids), BATCH_RECORDS)
+            for word in self._words("cancel", [result_ttl_ms, *ids[start : start + BATCH_RECORDS]])
+        ]
+
+    def requeue(self, dead: Sequence[tuple[str, int, int]]) -> list[str]:
+        """Give dead letters (id, died_at, delay_ms) new attempts: DONE, CHANGED, TAKEN or ORPHANED for each."""
+        return [
+            word
+            for start in range(0, len(dead), BATCH_RECORDS)
+            for word in self._words("requeue", [part for one in dead[start : start + BATCH_RECORDS] for part in one])
+        ]
+
+    def discard(self, dead: Sequence[tuple[str, int]], result_ttl_ms: int = _CANCELLED_TTL_MS) -> list[str]:
+        """Cancel dead letters (id, died_at): DONE, CHANGED or ORPHANED for each."""
+        return [
+            word
+            for start in range(0, len(dead), BATCH_RECORDS)
+            for word in self._words(
+                "discard", [result_ttl_ms, *(part for one in dead[start : start + BATCH_RECORDS] for part in one)]
+            )
+        ]
+
+    def wait(self, queues: Sequence[str], seconds: float) -> str | None:
+        """Wait for work; return the queue whose marker was popped, which obliges to claim or `arm`, or None."""
+        client = self._waiting or self.client
+        timeout = min(max(seconds, 0.01), clients.LONGEST_WAIT)
+        with clients.translated(client):
+            popped = client.bzpopmin([self.keys.wake(queue) for queue in queues], timeout)
+        if popped is None:
+            return None
+        return str(popped[0].decode()).removesuffix(":wake").partition(":queue:")[2]
+
+    def arm(self, queue: str) -> None:
+        """Put the marker back that `wait` popped, so that another worker claims."""
+        with clients.translated(self.client):
+            self.client.zadd(self.keys.wake(queue), {"1": 0})
+
+    def heartbeat(self, worker: str, fields: Mapping[str, str | int | float], ttl_ms: int) -> int:
+        """Write a worker's presence, or take it away when there are no fields; return how many workers there are."""
+        return int(self._run("heartbeat", [worker, ttl_ms, *(str(part) for pair in fields.items() for part in pair)]))
+
+    def ping(self) -> None:
+        """Raise when Redis can't be used now."""
+        with clients.translated(self.client):
+            self.client.ping()
+
+    def server_warnings(self) -> list[str]:
+        """Return what about the server's settings endangers the queue, one sentence each."""
+        return diagnosis.warnings(self.client)
+
+    def run(self, script: str, arguments: Sequence[Argument]) -> Any:
+        """Run one script and return its reply."""
+        return run(self.client, self.keys.queues, [Call(script, arguments)])[0]
+
+    _run = run
+
+    def _words(self, script: str, arguments: Sequence[Argument]) -> list[str]:
+        return [word.decode() for word in self._run(script, arguments)]
+
+    def _settle(self, settlement: Settlement) -> str:
+        return self.exchange((settlement,), None)[0][0]
+
+
+def _enqueue_arguments(record: NewRecord) -> tuple[Argument, ...]:
+    check_id(record.id)
+    check_queue_name(record.queue)
+    if record.key is not None:
+        check_idempotency_key(record.key)
+    lines = head_lines(record.key, record.key_ttl_ms, record.record_alias)
+    return record.id, record.queue, record.priority, record.delay_ms, record.at_ms, lines, record.envelope
+
+
+def _batches(records: Sequence[NewRecord]) -> Iterator[list[NewRecord]]:
+    batch: list[NewRecord] = []
+    size = 0
+    for record in records:
+        if batch and (len(batch) >= BATCH_RECORDS or size + len(record.envelope) > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(record)
+        size += len(record.envelope)
+    if batch:
+        yield batch
+
+
+def _settle_calls(settlements: Sequence[Settlement]) -> Iterator[tuple[Call, list[int]]]:
+    """Yield one call for each kind of settlement (and 1 MiB), with the positions of what it settles."""
+    kinds: dict[str, tuple[list[Argument], list[int]]] = {}
+    for position, settlement in enumerate(settlements):
+        arguments, positions = kinds.setdefault(settlement.script, ([], []))
+        arguments += settlement.arguments()
+        positions.append(position)
+        if len(positions) >= BATCH_RECORDS or _size(arguments) > BATCH_BYTES:
+            yield Call(settlement.script, arguments), positions
+            del kinds[settlement.script]
+    for script, (arguments, positions) in kinds.items():
+        yield Call(script, arguments), positions
+
+
+def _size(arguments: Iterable[Argument]) -> int:
+    return sum(len(argument) for argument in arguments if isinstance(argument, bytes))
+
+
+def _claimed(reply: list[Any], deadline: float) -> Claimed:
+    if reply[0] == b"STALE":
+        return Claimed((), None, stale=True)
+    now, next_due_ms, *rest = reply
+    return Claimed([_lease(group, int(now), deadline) for group in _groups(rest, 7)], _milliseconds(next_due_ms))
+
+
+def _lease(group: list[Any], claimed_at: int, deadline: float, cancel_requested: bool = False) -> Lease:
+    record_id, queue, token, attempts, releases, unknown_ms, task = group
+    return Lease(
+        record_id.decode(),
+        queue.decode(),
+        int(token),
+        int(attempts),
+        int(releases),
+        _milliseconds(unknown_ms),
+        task,
+        claimed_at,
+        deadline,
+        cancel_requested,
+    )
+
+
+def _milliseconds(value: int) -> int | None:
+    """Return a duration from a script, in which -1 stands for none."""
+    return None if int(value) < 0 else int(value)
+
+
+def _groups(reply: list[Any], size: int) -> Iterator[list[Any]]:
+    return (reply[start : start + size] for start in range(0, len(reply), size))

@@ -1,0 +1,135 @@
+"""The task string: a head of lines that the scripts read, an empty line, and the envelope, which only clients read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from .exceptions import UnknownVersion, UnreadableRecord
+from .retry import RetryPolicy
+
+VERSION = 1
+DEFAULT_MAX_ATTEMPTS = 3
+DEFAULT_RESULT_TTL_MS = 86_400_000
+DEFAULT_BACKOFF = RetryPolicy()
+
+_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False)
+
+
+def dump_json(value: object) -> bytes:
+    """Return compact UTF-8 JSON; raise ValueError for NaN and lone surrogates, TypeError for other types."""
+    return _encoder.encode(value).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What the scripts know of a record. `enqueued_at` is in ms on Redis's clock."""
+
+    enqueued_at: int
+    priority: int
+    queue: str
+    key: str | None = None
+    key_ttl_ms: int = 0
+    record_alias: str | None = None
+
+
+def head_lines(key: str | None, key_ttl_ms: int, record_alias: str | None) -> str:
+    """Return the lines that follow the first, which the `enqueue` script writes."""
+    lines = f"key {key_ttl_ms} {key}\n" if key is not None else ""
+    return lines + (f"record {record_alias}\n" if record_alias is not None else "")
+
+
+def parse_task(task: bytes, queue: str = "") -> tuple[Head, bytes]:
+    """Return the head and the envelope's bytes; of an unreadable head, the given queue and all bytes."""
+    lines, separator, envelope = task.partition(b"\n\n")
+    try:
+        first, *others = lines.decode().split("\n")
+        enqueued_at, priority, named_queue = first.split(" ", 2)
+        known = dict(line.partition(" ")[::2] for line in others)
+        ttl, _, key = known.get("key", "").partition(" ")
+        if not separator:
+            raise ValueError("no empty line")
+        return Head(
+            int(enqueued_at), int(priority), named_queue, key or None, int(ttl or 0), known.get("record") or None
+        ), envelope
+    except ValueError:
+        return Head(0, 0, queue), task
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """What was enqueued: which task, with what, and under which policy. `run_after` is in ms since the epoch."""
+
+    name: str
+    args: list[Any] = field(default_factory=list)
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    run_after: int | None = None
+    max_attempts: int = DEFAULT_MAX_ATTEMPTS
+    backoff: RetryPolicy = DEFAULT_BACKOFF
+    timeout_ms: int | None = None
+    result_ttl_ms: int = DEFAULT_RESULT_TTL_MS
+    meta: dict[str, Any] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        """Return the JSON document, without the fields that are at their default."""
+        document: dict[str, Any] = {"v": VERSION, "name": self.name}
+        if self.args:
+            document["args"] = self.args
+        if self.kwargs:
+            document["kwargs"] = self.kwargs
+        if self.run_after is not None:
+            document["run_after"] = self.run_after
+        if self.max_attempts != DEFAULT_MAX_ATTEMPTS:
+            document["max_attempts"] = self.max_attempts
+        if self.backoff != DEFAULT_BACKOFF:
+            document["backoff"] = self.backoff.to_dict()
+        if self.timeout_ms is not None:
+            document["timeout_ms"] = self.timeout_ms
+        if self.result_ttl_ms != DEFAULT_RESULT_TTL_MS:
+            document["result_ttl_ms"] = self.result_ttl_ms
+        if self.meta:
+            document["meta"] = self.meta
+        return dump_json(document)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Envelope:
+        """Return the envelope, or raise `UnreadableRecord` that says what is wrong with it."""
+        try:
+            document = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise UnreadableRecord(f"The envelope is no JSON: {error}") from None
+        if not isinstance(document, dict):
+            raise UnreadableRecord("The envelope is no JSON object.")
+        if (version := document.get("v", VERSION)) != VERSION:
+            raise UnknownVersion(f"The envelope has version {version!r}; this release reads {VERSION}.")
+        fields = {name: document[name] for name in _TYPES if document.get(name) is not None}
+        for name, value in fields.items():
+            if not isinstance(value, _TYPES[name]) or isinstance(value, bool) or _is_below(name, value):
+                raise UnreadableRecord(f"The envelope's {name} is {value!r:.100}.")
+        if not fields.get("name"):
+            raise UnreadableRecord("The envelope has no name.")
+        try:
+            if "backoff" in fields:
+                fields["backoff"] = RetryPolicy.parse(fields["backoff"])
+        except (TypeError, ValueError) as error:
+            raise UnreadableRecord(f"The envelope's backoff can't be read: {error}") from None
+        return cls(**fields)
+
+
+_TYPES: dict[str, type] = {
+    "name": str,
+    "args": list,
+    "kwargs": dict,
+    "run_after": int,
+    "max_attempts": int,
+    "backoff": dict,
+    "timeout_ms": int,
+    "result_ttl_ms": int,
+    "meta": dict,
+}
+_LOWEST = {"max_attempts": 1, "timeout_ms": 1, "result_ttl_ms": 0}
+
+
+def _is_below(name: str, value: Any) -> bool:
+    return name in _LOWEST and value < _LOWEST[name]

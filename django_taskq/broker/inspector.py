@@ -1,0 +1,164 @@
+"""The read side of the queue: nothing here changes a record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+from .broker import BATCH_RECORDS, Broker
+from .client import translated
+from .envelope import parse_task
+from .records import Attempt, Record, State
+
+#: Times that an alias may lead to another.
+_LONGEST_CHAIN = 10
+PLACES = ("ready", "scheduled", "leased", "dead")
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many records of a queue are in each place."""
+
+    ready: int
+    scheduled: int
+    leased: int
+    dead: int
+
+
+class Inspector:
+    """Reads what a broker's namespace holds."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self._client = broker.client
+        self._keys = broker.keys
+
+    def record(self, record_id: str) -> Record | None:
+        """Return a record, by its id or by that of a duplicate that was answered with it; None: there is none."""
+        for _ in range(_LONGEST_CHAIN):
+            found = self._read([record_id])[0]
+            if not isinstance(found, str):
+                return found
+            record_id = found
+        return None
+
+    def records(self, ids: Sequence[str]) -> list[Record | None]:
+        """Return many records in their order, without following aliases."""
+        found: list[Record | str | None] = []
+        for start in range(0, len(ids), BATCH_RECORDS):
+            found += self._read(ids[start : start + BATCH_RECORDS])
+        return [None if isinstance(one, str) else one for one in found]
+
+    def queues(self) -> list[str]:
+        """Return the names of all queues that were ever used."""
+        with translated(self._client):
+            return sorted(name.decode() for name in self._client.smembers(self._keys.queues))
+
+    def counts(self, queues: Sequence[str] | None = None) -> dict[str, Counts]:
+        """Return the depth of each queue, in one round trip."""
+        names = self.queues() if queues is None else list(queues)
+        with translated(self._client), self._client.pipeline(transaction=False) as pipeline:
+            for name in names:
+                for place in PLACES:
+                    pipeline.zcard(getattr(self._keys, place)(name))
+            depths = pipeline.execute()
+        return {name: Counts(*depths[4 * index : 4 * index + 4]) for index, name in enumerate(names)}
+
+    def listing(self, queue: str, place: str) -> Listing:
+        """Return the ids in one place of a queue: ready, scheduled, leased or dead."""
+        if place not in PLACES:
+            raise ValueError(f"place must be one of {', '.join(PLACES)}, not {place!r}.")
+        return Listing(self.broker, getattr(self._keys, place)(queue))
+
+    def workers(self) -> list[dict[str, str]]:
+        """Return the presence of each worker that was seen lately, with its `name`."""
+        with translated(self._client):
+            names = [name.decode() for name in self._client.zrange(self._keys.workers, 0, -1)]
+            with self._client.pipeline(transaction=False) as pipeline:
+                for name in names:
+                    pipeline.hgetall(self._keys.worker(name))
+                presences = pipeline.execute() if names else []
+        return [
+            {"name": name, **{field.decode(): value.decode() for field, value in presence.items()}}
+            for name, presence in zip(names, presences, strict=True)
+            if presence
+        ]
+
+    def _read(self, ids: Sequence[str]) -> list[Record | str | None]:
+        """Return for each id its record, the id that it is an alias of, or None."""
+        return [_record(record_id, *parts) for record_id, parts in zip(ids, self.broker.run("read", ids), strict=True)]
+
+
+class Listing(Sequence[tuple[str, int]]):
+    """The (id, score) pairs of a sorted set, read a page at a time."""
+
+    def __init__(self, broker: Broker, key: str) -> None:
+        self._client = broker.client
+        self._key = key
+
+    def __len__(self) -> int:
+        with translated(self._client):
+            return int(self._client.zcard(self._key))
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        start = 0
+        while page := self[start : start + BATCH_RECORDS]:
+            yield from page
+            start += BATCH_RECORDS
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[str, int]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[tuple[str, int]]: ...
+    def __getitem__(self, index: int | slice) -> tuple[str, int] | list[tuple[str, int]]:
+        if isinstance(index, slice):
+            start, stop = index.start or 0, index.stop
+            if start < 0 or (stop is not None and stop <= start):
+                return []
+            return self._range(start, -1 if stop is None else stop - 1)[:: index.step or 1]
+        found = self._range(index, index)
+        if not found:
+            raise IndexError(index)
+        return found[0]
+
+    def _range(self, first: int, last: int) -> list[tuple[str, int]]:
+        with translated(self._client):
+            found = self._client.zrange(self._key, first, last, withscores=True)
+        return [(member.decode(), int(score)) for member, score in found]
+
+
+def _record(
+    record_id: str, task: bytes, ttl: int, run: list[bytes], log: list[bytes], *scores: bytes
+) -> Record | str | None:
+    if task.startswith(b"alias "):
+        return task.removeprefix(b"alias ").decode()
+    fields: dict[str, Any] = {name.decode(): value.decode() for name, value in zip(run[::2], run[1::2], strict=True)}
+    if not fields and (not task or ttl >= 0):
+        return None
+    _, scheduled, leased, dead = (int(float(score)) if score else None for score in scores)
+    head, envelope = parse_task(task)
+
+    def number(name: str) -> int | None:
+        return int(fields[name]) if name in fields else None
+
+    return Record(
+        id=record_id,
+        state=State(fields.get("state", State.WAITING)),
+        task=task,
+        head=head,
+        envelope_bytes=envelope,
+        attempts=number("attempts") or 0,
+        releases=number("releases") or 0,
+        token=number("token") or 0,
+        worker=fields.get("worker"),
+        started_at=number("started_at"),
+        last_attempted_at=number("last_attempted_at"),
+        finished_at=number("finished_at"),
+        cancel_requested="cancel_requested" in fields,
+        due_at=scheduled,
+        lease_ends_at=leased,
+        died_at=dead,
+        expires_in_ms=ttl if ttl >= 0 else None,
+        history=tuple(Attempt.from_line(line) for line in log),
+    )

@@ -1,0 +1,90 @@
+"""The Lua scripts of the protocol: found, composed, and run without ever being sent twice behind our back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha1
+from pathlib import Path
+from typing import Any
+
+from redis.exceptions import NoScriptError
+
+from .client import Client, translated
+from .settlements import Argument
+
+FOLDER = Path(__file__).parent.parent / "lua"
+_INCLUDE = re.compile(r"^-- @include (\w+)\n", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A composed script and the name that Redis gives it."""
+
+    name: str
+    text: str
+    sha: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A script to be run with these ARGV."""
+
+    script: str
+    arguments: Sequence[Argument]
+
+
+@cache
+def load(name: str) -> Script:
+    """Return a script with each piece that it includes, once, above the text that needs it."""
+    included: set[str] = set()
+
+    def compose(piece: str) -> str:
+        included.add(piece)
+        text = (FOLDER / f"{piece}.lua").read_text()
+        return _INCLUDE.sub(lambda match: "" if match[1] in included else compose(match[1]), text)
+
+    text = compose(name)
+    return Script(name, text, sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+
+def names() -> list[str]:
+    """Return the name of every script, without the shared pieces."""
+    return sorted(path.stem for path in FOLDER.glob("[!_]*.lua"))
+
+
+def run(client: Client, key: str, calls: Sequence[Call]) -> list[Any]:
+    """Run scripts in one round trip and return their replies; raise the first error.
+
+    A script that the server doesn't know (a restart, a failover, SCRIPT FLUSH) has not run, so that one alone
+    is sent again with its text.
+    """
+    with translated(client):
+        replies = _send(client, key, calls, "EVALSHA")
+        unknown = [index for index, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
+        if unknown:
+            again = _send(client, key, [calls[index] for index in unknown], "EVAL")
+            for index, reply in zip(unknown, again, strict=True):
+                replies[index] = reply
+        for reply in replies:
+            if isinstance(reply, Exception):
+                raise reply
+        return replies
+
+
+def _send(client: Client, key: str, calls: Sequence[Call], command: str) -> list[Any]:
+    commands: list[tuple[Any, ...]] = []
+    for call in calls:
+        script = load(call.script)
+        commands.append((command, script.sha if command == "EVALSHA" else script.text, 1, key, *call.arguments))
+    if len(commands) == 1:
+        try:
+            return [client.execute_command(*commands[0])]
+        except NoScriptError as error:
+            return [error]
+    with client.pipeline(transaction=False) as pipeline:
+        for arguments in commands:
+            pipeline.execute_command(*arguments)
+        return list(pipeline.execute(raise_on_error=False))

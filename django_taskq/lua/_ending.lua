@@ -1,0 +1,17 @@
+-- @include _idempotency
+-- How a record ends and when its keys go.
+
+-- A succeeded or cancelled record keeps its task and run, so that a repeated enqueue finds it (invariant 9).
+local function expire(id, head, result_ttl)
+  local keep = math.max(result_ttl, head.key_ttl, MINUTE, head.record and DAY or 0)
+  redis.call('PEXPIREAT', task_key(id), now + keep)
+  redis.call('PEXPIREAT', run_key(id), now + keep)
+  redis.call('PEXPIREAT', log_key(id), now + math.max(result_ttl, MINUTE))
+end
+
+-- The caller has taken the id out of its set.
+local function cancelled(id, head, result_ttl)
+  redis.call('HSET', run_key(id), 'state', 'cancelled', 'finished_at', now)
+  free_key(head.key, id)
+  expire(id, head, result_ttl)
+end

@@ -1,0 +1,30 @@
+-- @include _base
+-- The head of a task string: lines that end at an empty one. Nothing behind it is looked at.
+local HEAD_BYTES = 1023
+
+-- The start of a task string; nil when it is missing or of another type.
+local function head_text(id)
+  local text = redis.pcall('GETRANGE', task_key(id), 0, HEAD_BYTES)
+  if type(text) == 'string' and text ~= '' then return text end
+end
+
+-- A head that can't be read counts as priority 0; its reader buries the record with its bytes kept.
+local function parse_head(text)
+  local lines = string.sub(text, 1, (string.find(text, '\n\n', 1, true) or 0))
+  local enqueued_at, priority, queue = string.match(lines, '^(%d+) (%-?%d+) ([^\n]*)\n')
+  local key_ttl, key = string.match(lines, '\nkey (%d+) ([^\n]*)\n')
+  return {
+    enqueued_at = tonumber(enqueued_at) or now, priority = tonumber(priority) or 0, queue = queue,
+    key = key, key_ttl = tonumber(key_ttl) or 0, record = string.find(lines, '\nrecord ', 1, true) ~= nil,
+  }
+end
+
+local function alias_of(text) return string.match(text, '^alias (%S+)') end
+
+-- Where a record is when its head no longer says so: the queue whose set `part` holds the id.
+local function queue_of(id, head, part)
+  if head.queue then return head.queue end
+  for _, queue in ipairs(redis.call('SMEMBERS', KEYS[1])) do
+    if redis.call('ZSCORE', queue_key(queue, part), id) then return queue end
+  end
+end

@@ -1,0 +1,17 @@
+-- @include _place
+-- Moves what is due in a queue to ready, in bounded steps; a delayed record is available from its due time.
+local PROMOTIONS = 500
+
+local function promote_due(queue)
+  local scheduled = queue_key(queue, 'scheduled')
+  local due = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, PROMOTIONS)
+  for i = 1, #due, 2 do
+    local id, text = due[i], head_text(due[i])
+    if text then
+      redis.call('ZREM', scheduled, id)
+      redis.call('ZADD', queue_key(queue, 'ready'), tonumber(due[i + 1]) - parse_head(text).priority * 1e13, id)
+    else
+      orphan(id, scheduled)
+    end
+  end
+end

@@ -1,0 +1,29 @@
+-- cancel: waiting -> cancelled; a leased record is asked to stop, and then no retry, bury or release revives it.
+-- KEYS[1] {ns}:queues
+-- ARGV    result_ttl_ms, id...
+-- Returns a word each: DONE, ASKED (it runs), ALREADY (cancelled before), ENDED (succeeded or dead), MISSING
+-- @include _ending
+-- @include _place
+local reply = {}
+
+local function cancel(id)
+  local text, run = head_text(id), run_fields(id, 'state')
+  if not text or alias_of(text) or not run then return 'MISSING' end
+  local state, head = run[1] or 'waiting', parse_head(text)
+  if state == 'cancelled' then return 'ALREADY' end
+  if state == 'waiting' then
+    for _, part in ipairs({'ready', 'scheduled'}) do
+      local queue = queue_of(id, head, part)
+      if queue then redis.call('ZREM', queue_key(queue, part), id) end
+    end
+    cancelled(id, head, tonumber(ARGV[1]))
+    return 'DONE'
+  end
+  if state ~= 'leased' then return 'ENDED' end
+  admit()
+  redis.call('HSET', run_key(id), 'cancel_requested', now)
+  return 'ASKED'
+end
+
+for i = 2, #ARGV do reply[#reply + 1] = cancel(ARGV[i]) end
+return reply

@@ -1,0 +1,55 @@
+-- enqueue: store records, once each, and put them where they can be claimed.
+-- KEYS[1] {ns}:queues
+-- ARGV    groups of 7: id, queue, priority, delay_ms, at_ms (0: none), head lines, envelope
+-- Returns groups of 4: word (STORED, EXISTS, TAKEN), id, state, enqueued_at
+-- @include _idempotency
+-- @include _place
+local reply = {}
+
+local function answer(word, id, state, enqueued_at)
+  for _, value in ipairs({word, id, state, enqueued_at}) do reply[#reply + 1] = value end
+end
+
+-- A record that Redis lost the place of (invariant 9) gets it back.
+local function heal(id, queue, state, priority, due)
+  local function missing(set) return not redis.call('ZSCORE', queue_key(queue, set), id) end
+  if state == 'waiting' then
+    if redis.call('PTTL', task_key(id)) == -1 and missing('ready') and missing('scheduled') then
+      place(id, queue, priority, due)
+    end
+  elseif (state == 'leased' or state == 'dead') and missing(state) then
+    redis.call('ZADD', queue_key(queue, state), now, id)
+  end
+end
+
+for first = 1, #ARGV, 7 do
+  local id, queue, priority, delay = ARGV[first], ARGV[first + 1], ARGV[first + 2], tonumber(ARGV[first + 3])
+  local at, lines, envelope = tonumber(ARGV[first + 4]), ARGV[first + 5], ARGV[first + 6]
+  local text, run = head_text(id), run_fields(id, 'state')
+  local opening = now .. ' ' .. priority .. ' ' .. queue .. '\n' .. lines .. '\n'
+  local head = parse_head(opening)
+  if text and alias_of(text) then
+    local owner = alias_of(text)
+    local state = run_fields(owner, 'state')
+    answer('TAKEN', owner, state and state[1] or 'waiting', parse_head(head_text(owner) or '').enqueued_at)
+  elseif text or redis.call('EXISTS', task_key(id), run_key(id)) > 0 then
+    local known = parse_head(text or opening)
+    local state = run and run[1] or text and 'waiting' or 'cancelled'
+    if text then heal(id, known.queue or queue, state, known.priority, math.max(at, known.enqueued_at + delay)) end
+    answer('EXISTS', id, state, known.enqueued_at)
+  else
+    local owner, state, held
+    if head.key then owner, state, held = holder(head.key, id) end
+    if owner then
+      redis.call('SET', task_key(id), 'alias ' .. owner, 'PX', head.record and DAY or MINUTE)
+      answer('TAKEN', owner, state, held.enqueued_at)
+    else
+      redis.call('SET', task_key(id), opening .. envelope)
+      if head.key then redis.call('SET', idem_key(head.key), id) end
+      redis.call('SADD', KEYS[1], queue)
+      place(id, queue, head.priority, math.max(at, now + delay))
+      answer('STORED', id, 'waiting', now)
+    end
+  end
+end
+return reply

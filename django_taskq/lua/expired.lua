@@ -1,0 +1,39 @@
+-- expired: read a page of lapsed leases of many queues. The client decides what becomes of each.
+-- KEYS[1] {ns}:queues
+-- ARGV    limit, queue...
+-- Returns now, milliseconds until the next lapse (-1: nothing is leased), then groups of 8: the 7 of _lease.lua
+--         and cancel_requested (1 or 0)
+-- @include _lease
+local reply, bytes, found, limit = {now, -1}, 0, 0, tonumber(ARGV[1])
+admit()
+
+local function lapsed_in(leased)
+  local ids = redis.call('ZRANGEBYSCORE', leased, '-inf', now, 'LIMIT', 0, limit - found)
+  -- An end more than a day ahead comes from a clock that was set back since.
+  local odd = redis.call('ZRANGEBYSCORE', leased, '(' .. now + DAY, '+inf', 'LIMIT', 0, limit - found)
+  for _, id in ipairs(odd) do ids[#ids + 1] = id end
+  return ids
+end
+
+local function read(queue, id)
+  local task = redis.pcall('GET', task_key(id))
+  local run = run_fields(id, 'token', 'attempts', 'releases', 'unknown_since', 'cancel_requested')
+  if type(task) ~= 'string' or task == '' or not run or not run[1] then
+    orphan(id, queue_key(queue, 'leased'))
+    return
+  end
+  append(reply, id, queue, run[1], run[2], run[3] or 0, unknown_ms(run[4]), task, run[5] and 1 or 0)
+  found, bytes = found + 1, bytes + #task
+end
+
+for i = 2, #ARGV do
+  local leased = queue_key(ARGV[i], 'leased')
+  for _, id in ipairs(lapsed_in(leased)) do
+    if found < limit and bytes < PAGE_BYTES then read(ARGV[i], id) end
+  end
+  local nearest = redis.call('ZRANGEBYSCORE', leased, '(' .. now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  local gap = nearest[2] and tonumber(nearest[2]) - now
+  if gap and (reply[2] == -1 or gap < reply[2]) then reply[2] = gap end
+end
+if found >= limit or bytes >= PAGE_BYTES then reply[2] = 0 end
+return reply

@@ -1,0 +1,17 @@
+-- heartbeat: the presence of a worker. Nothing is decided by it.
+-- KEYS[1] {ns}:queues
+-- ARGV    worker, ttl_ms, field, value...
+-- Returns how many workers were seen within a TTL
+-- @include _base
+local worker, ttl = ARGV[1], tonumber(ARGV[2])
+local presence, workers = ns .. 'worker:' .. worker, ns .. 'workers'
+redis.call('ZREMRANGEBYSCORE', workers, '-inf', now - ttl)
+if #ARGV == 2 then
+  redis.call('ZREM', workers, worker)
+  redis.call('DEL', presence)
+else
+  redis.call('HSET', presence, 'seen_at', now, unpack(ARGV, 3))
+  redis.call('PEXPIRE', presence, ttl)
+  redis.call('ZADD', workers, now, worker)
+end
+return redis.call('ZCARD', workers)
