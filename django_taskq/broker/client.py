@@ -40,7 +40,7 @@ _REFUSED = {"NOAUTH", "WRONGPASS", "NOPERM"}
 #: The code of an error, which Redis 6.2 hides behind its own text when a script met it.
 _CODE = re.compile(r"(?:^|: ?-)([A-Z]+) ")
 
-#: A redis-py client of a server, a sentinel's master or a cluster; its types can't tell what its options make of a reply.
+#: A redis-py client of a server, a sentinel's master or a cluster; no type can tell what its options make of a reply.
 Client: TypeAlias = Any
 
 # redis-py leaves these without types.
