@@ -1,0 +1,115 @@
+"""What may travel as JSON: what comes back equal, and nothing else.
+
+Tuples become lists, as in Django. Everything that JSON would bend or lose is refused, with the place where it stands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import date, time
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Model
+from django.utils.functional import Promise
+
+#: Levels of lists and dicts in each other; readers of JSON in other languages, and Python's stack, end soon behind it.
+MAX_DEPTH = 100
+#: Python reads and writes no longer integers as text (`sys.set_int_max_str_digits`).
+MAX_INT_DIGITS = 4300
+
+#: Pieces of a path that are shown before it is cut.
+_SHOWN = 8
+
+_HINTS: tuple[tuple[type | tuple[type, ...], str], ...] = (
+    (Model, "pass its primary key and load it in the task"),
+    ((date, time), "pass its isoformat()"),
+    ((Decimal, Promise, UUID), "pass str() of it"),
+    ((set, frozenset), "pass a list"),
+    ((bytes, bytearray, memoryview), "pass text, for instance base64"),
+)
+
+
+class _Refused(Exception):
+    """A value can't travel; the keys on the way to it are gathered while the stack unwinds, innermost first."""
+
+    def __init__(self, kind: type[TypeError | ValueError], reason: str) -> None:
+        self.kind = kind
+        self.reason = reason
+        self.path: list[str] = []
+
+    def error(self, root: str) -> TypeError | ValueError:
+        pieces = self.path[::-1]
+        shown = "".join(pieces[:_SHOWN]) + ("…" if len(pieces) > _SHOWN else "")
+        return self.kind(f"{root}{shown} {self.reason}")
+
+
+def to_json(value: object, what: str) -> Any:
+    """Return a plain copy of a JSON value; raise TypeError or ValueError that says where in `what` it isn't one."""
+    try:
+        return _plain(value, 0)
+    except _Refused as refused:
+        raise refused.error(what) from None
+
+
+def _plain(value: object, depth: int) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, int):
+        return _integer(value)
+    if isinstance(value, float):
+        return _float(value)
+    if isinstance(value, Mapping):
+        _check_depth(depth)
+        return {_key(key): _under(key, item, depth) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
+        _check_depth(depth)
+        return [_under(index, item, depth) for index, item in enumerate(value)]
+    raise _Refused(TypeError, f"is a {type(value).__qualname__}, which JSON can't carry{_hint(value)}.")
+
+
+def _under(key: object, item: object, depth: int) -> Any:
+    try:
+        return _plain(item, depth + 1)
+    except _Refused as refused:
+        refused.path.append(f"[{key!r}]")
+        raise
+
+
+def _check_depth(depth: int) -> None:
+    if depth >= MAX_DEPTH:
+        raise _Refused(ValueError, f"is nested more than {MAX_DEPTH} levels deep, or contains itself.")
+
+
+def _key(key: object) -> str:
+    if not isinstance(key, str):
+        raise _Refused(TypeError, f"has the key {key!r}, and JSON has only strings as keys.")
+    return _text(key)
+
+
+def _text(value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise _Refused(ValueError, "holds a lone surrogate, which is no text.") from None
+    return str.__str__(value)
+
+
+def _integer(value: int) -> int:
+    if value.bit_length() > MAX_INT_DIGITS * 3 and abs(value) >= 10**MAX_INT_DIGITS:
+        raise _Refused(ValueError, f"is an integer of more than {MAX_INT_DIGITS} digits.")
+    return int.__int__(value)
+
+
+def _float(value: float) -> float:
+    if not math.isfinite(value):
+        raise _Refused(ValueError, f"is {float.__repr__(value)}, which JSON doesn't have.")
+    return float.__float__(value)
+
+
+def _hint(value: object) -> str:
+    return next((f": {hint}" for kind, hint in _HINTS if isinstance(value, kind)), "")

@@ -1,0 +1,163 @@
+"""`RedisBackend`: what Django calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import cached_property, partial
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.core.checks import CheckMessage
+
+from . import checks, results
+from .arguments import to_json
+from .broker.broker import Broker
+from .broker.exceptions import InvalidName, TaskqError
+from .broker.ids import new_id
+from .broker.inspector import Inspector
+from .broker.keys import check_id, check_queue_name
+from .broker.records import Enqueued, NewRecord
+from .commit import OnCommit, after_commit
+from .compat import (
+    BaseTaskBackend,
+    InvalidTask,
+    Task,
+    TaskResult,
+    TaskResultDoesNotExist,
+    TaskResultStatus,
+    signals,
+)
+from .conf import Options
+from .producer import shared_producer
+from .task import BackgroundTask, Call, as_background
+
+Draft = tuple[TaskResult, NewRecord]
+
+
+class RedisBackend(BaseTaskBackend):
+    """Keeps tasks in Redis.
+
+    Django makes one for each thread while modules load, so it connects to nothing and refuses no settings: the
+    system checks name what is wrong, and so does the first use.
+    """
+
+    task_class = BackgroundTask
+    supports_defer = True
+    supports_async_task = True
+    supports_get_result = True
+    supports_priority = True
+
+    def __init__(self, alias: str, params: Mapping[str, Any]) -> None:
+        self.params = dict(params)
+        listed = isinstance(self.params.get("QUEUES", []), Sequence | set | frozenset)
+        super().__init__(alias, self.params if listed else {**self.params, "QUEUES": []})
+
+    @cached_property
+    def conf(self) -> Options:
+        """The options, read; raises ImproperlyConfigured."""
+        return Options.parse(self.options)
+
+    @property
+    def broker(self) -> Broker:
+        """The broker that this process shares."""
+        return shared_producer(self.conf.url, self.conf.namespace).broker
+
+    def check(self, **kwargs: Any) -> list[CheckMessage]:
+        return checks.check_backend(self.alias, self.params)
+
+    def validate_task(self, task: Task) -> None:
+        if task.run_after is not None and not isinstance(task.run_after, datetime):
+            raise InvalidTask(f"run_after must be a datetime, not {task.run_after!r}.")
+        super().validate_task(task)
+        try:
+            check_queue_name(task.queue_name)
+        except InvalidName as error:
+            raise InvalidTask(str(error)) from error
+
+    def enqueue(  # type: ignore[override]  # generic in django-stubs
+        self, task: Task, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> TaskResult:
+        self.validate_task(task)
+        draft = self._draft(task, args, kwargs, "")
+        self._send(task, [draft])
+        return draft[0]
+
+    async def aenqueue(  # type: ignore[override]  # generic in django-stubs
+        self, task: Task, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> TaskResult:
+        """Enqueue from a coroutine; only the thread-sensitive thread knows whether a transaction is open."""
+        hop = sync_to_async(self.enqueue, thread_sensitive=self._on_commit(task) is not False)
+        return await hop(task, args, kwargs)
+
+    def enqueue_many(self, task: Task, calls: Iterable[Call]) -> list[TaskResult]:
+        """Enqueue a task once for each pair of args and kwargs; nothing is stored when one of them is refused."""
+        self.validate_task(task)
+        drafts = [self._draft(task, *call, f"calls[{index}] ") for index, call in enumerate(calls)]
+        if len(drafts) > 1 and as_background(task).idempotency_key is not None:
+            raise ValueError("One idempotency key can't stand for several tasks: enqueue them one by one.")
+        if drafts:
+            self._send(task, drafts)
+        return [result for result, _ in drafts]
+
+    def get_result(self, result_id: str) -> TaskResult:
+        try:
+            record = Inspector(self.broker).record(check_id(result_id))
+        except InvalidName:
+            record = None
+        if record is None:
+            raise TaskResultDoesNotExist(result_id)
+        return results.from_record(record, self.alias)
+
+    async def aget_result(self, result_id: str) -> TaskResult:
+        return await sync_to_async(self.get_result, thread_sensitive=False)(result_id)
+
+    def _on_commit(self, task: Task) -> OnCommit:
+        chosen = as_background(task).on_commit
+        return self.conf.on_commit if chosen is None else chosen
+
+    def _draft(self, task: Task, args: Sequence[Any], kwargs: Mapping[str, Any], where: str) -> Draft:
+        """Return the result to hand out and the record to store; all that can be refused is refused here."""
+        result = TaskResult(
+            task=task,
+            id=new_id(),
+            status=TaskResultStatus.READY,
+            enqueued_at=None,
+            started_at=None,
+            last_attempted_at=None,
+            finished_at=None,
+            args=to_json(args, f"{task.name}: {where}args"),
+            kwargs=to_json(kwargs, f"{task.name}: {where}kwargs"),
+            backend=self.alias,
+            errors=[],
+            worker_ids=[],
+        )
+        return result, results.to_record(result, self.conf)
+
+    def _send(self, task: Task, drafts: Sequence[Draft]) -> None:
+        push = partial(self._push, drafts)
+        if not after_commit(push, self._on_commit(task)):
+            push()
+
+    def _push(self, drafts: Sequence[Draft]) -> None:
+        producer = shared_producer(self.conf.url, self.conf.namespace)
+        outcomes = producer.push([record for _, record in drafts])
+        for (result, _), enqueued in zip(drafts, outcomes, strict=True):
+            if enqueued.word == "TAKEN":
+                self._adopt(result, enqueued)
+            else:
+                results.change(result, enqueued_at=results.moment(enqueued.enqueued_at))
+                signals.task_enqueued.send_robust(type(self), task_result=result)
+
+    def _adopt(self, result: TaskResult, existing: Enqueued) -> None:
+        """Make a result that of the task which holds its idempotency key."""
+        results.change(
+            result,
+            id=existing.id,
+            status=results.STATUSES[existing.state],
+            enqueued_at=results.moment(existing.enqueued_at),
+        )
+        try:
+            results.become(result, self.get_result(existing.id))
+        except (TaskResultDoesNotExist, TaskqError):
+            pass  # It ended meanwhile, or Redis went away: the answer above is what is known.

@@ -1,0 +1,50 @@
+"""Wait for the commit of the right databases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.transaction import TransactionManagementError
+
+#: What to wait for: True, every database with an open block in this thread; an alias, that one; False, none.
+OnCommit = bool | str
+
+
+def after_commit(action: Callable[[], None], on_commit: OnCommit) -> bool:
+    """Call `action` when all open blocks that it waits for have committed; return False when there is none.
+
+    It is called once, by the hook of the last of them, and never when one of them rolls back. Nothing here
+    opens a connection, as `transaction.on_commit` would: it is enough to look at those that are in use.
+    """
+    waiting = {connection.alias for connection in _watched(on_commit) if _in_block(connection)}
+    for alias in sorted(waiting):
+        connections[alias].on_commit(partial(_committed, alias, waiting, action))
+    return bool(waiting)
+
+
+def _watched(on_commit: OnCommit) -> Sequence[BaseDatabaseWrapper]:
+    if on_commit is True:
+        return connections.all(initialized_only=True)
+    return [connections[on_commit]] if on_commit else []
+
+
+def _in_block(connection: BaseDatabaseWrapper) -> bool:
+    """Tell whether a connection is in an atomic block; manual transactions have no hooks and are refused."""
+    if connection.in_atomic_block:
+        return True
+    connected = connection.connection is not None
+    if not (connection.autocommit if connected else connection.settings_dict["AUTOCOMMIT"]):
+        raise TransactionManagementError(
+            f"A task that waits for the commit can't be enqueued in manual transaction management of the database "
+            f"{connection.alias!r}. Use atomic(), or on_commit=False."
+        )
+    return False
+
+
+def _committed(alias: str, waiting: set[str], action: Callable[[], None]) -> None:
+    waiting.discard(alias)
+    if not waiting:
+        action()

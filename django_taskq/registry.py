@@ -1,0 +1,64 @@
+"""Which name stands for which task; a worker calls only what is found here."""
+
+from __future__ import annotations
+
+import logging
+import pkgutil
+
+from .compat import Task, base
+
+logger = logging.getLogger("django_taskq")
+
+#: Wire name -> import path -> the task declared there, in the order of declaration.
+_declared: dict[str, dict[str, Task]] = {}
+
+
+class NotATask(Exception):
+    """What this name stands for can be imported, but is no task."""
+
+
+def wire_name(task: Task) -> str:
+    """Return the name that a task has in the queue; a stock task's is its import path."""
+    return getattr(task, "wire_name", None) or task.module_path
+
+
+def register(task: Task) -> None:
+    """Remember a declared task; a module that is loaded again replaces its own."""
+    _declared.setdefault(wire_name(task), {})[task.module_path] = task
+
+
+def find(name: str, path: str | None = None) -> Task | None:
+    """Return the task that bears a wire name, or None when this process can't tell what it stands for.
+
+    `path` is where its module says that it is, when that differs from the name. Raise `NotATask` for
+    what can be imported and is no task: it is never called.
+    """
+    path = path or name
+    declared = _declared.get(name, {})
+    if path in declared:
+        return declared[path]
+    if declared:
+        return next(iter(declared.values()))
+    found = _imported(path)
+    if found is None:
+        return None
+    if not isinstance(found, base.Task):
+        raise NotATask(f"{path} is no task.")
+    return found if wire_name(found) == name else None
+
+
+def clashes() -> dict[str, list[str]]:
+    """Return the names that several tasks bear, with their import paths."""
+    return {name: sorted(tasks) for name, tasks in _declared.items() if len(tasks) > 1}
+
+
+def _imported(path: str) -> object | None:
+    """Import what a dotted path names; whatever its module raises, it is only absent."""
+    try:
+        found: object = pkgutil.resolve_name(path)
+        return found
+    except (ImportError, AttributeError, ValueError):
+        return None
+    except (Exception, SystemExit):
+        logger.warning("Importing %s failed", path, exc_info=True)
+        return None
