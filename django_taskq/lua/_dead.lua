@@ -8,7 +8,7 @@ local function dead_record(id, died_at)
   local queue = queue_of(id, head, 'dead')
   local score = queue and tonumber(redis.call('ZSCORE', queue_key(queue, 'dead'), id))
   if not score or score ~= tonumber(died_at) then return nil, 'CHANGED' end
-  if not text then
+  if not text or not run_fields(id, 'state') then
     orphan(id, queue_key(queue, 'dead'))
     return nil, 'ORPHANED'
   end

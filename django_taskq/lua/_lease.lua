@@ -7,7 +7,7 @@ local function append(reply, ...)
   for _, value in ipairs({...}) do reply[#reply + 1] = value end
 end
 
-local function unknown_ms(since) return since and now - tonumber(since) or -1 end
+local function unknown_ms(since) return since and math.max(0, now - tonumber(since)) or -1 end
 
 -- Leases one ready id under a new token; false when its body was gone. A token never goes back (invariant 3).
 local function lease(reply, queue, id, score, child, lease_ms)
@@ -34,5 +34,5 @@ local function lease_again(reply, queue, id, token, lease_ms)
   if type(task) ~= 'string' or not run or run[1] ~= 'leased' or run[2] ~= token then return end
   if not redis.call('ZSCORE', leased, id) then return end
   redis.call('ZADD', leased, now + lease_ms, id)
-  append(reply, id, queue, token, run[3], run[4] or 0, unknown_ms(run[5]), task)
+  append(reply, id, queue, token, run[3] or 1, run[4] or 0, unknown_ms(run[5]), task)
 end

@@ -30,10 +30,9 @@ local function held(id, queue, token, goal, lapsed)
 end
 
 local function note_attempt(id, run, json)
-  local key = log_key(id)
-  redis.call('RPUSH', key, run.attempts .. ' ' .. run.token .. ' ' .. run.started_at .. ' ' .. now .. ' '
-    .. run.child .. ' ' .. json)
-  if run.attempts > LOG_LENGTH then redis.call('LTRIM', key, -LOG_LENGTH, -1) end
+  local line = table.concat({run.attempts, run.token, run.started_at, now, run.child, json}, ' ')
+  local length = redis.pcall('RPUSH', log_key(id), line)
+  if type(length) == 'number' and length > LOG_LENGTH then redis.call('LTRIM', log_key(id), -LOG_LENGTH, -1) end
 end
 
 local function forget_unknown(id, run)

@@ -1,26 +1,38 @@
 -- cancel: waiting -> cancelled; a leased record is asked to stop, and then no retry, bury or release revives it.
 -- KEYS[1] {ns}:queues
 -- ARGV    result_ttl_ms, id...
--- Returns a word each: DONE, ASKED (it runs), ALREADY (cancelled before), ENDED (succeeded or dead), MISSING
+-- Returns a word each: DONE, ASKED (it runs), ALREADY (cancelled before), ENDED (succeeded or dead), MISSING,
+--         ORPHANED (it waited, without a body)
 -- @include _ending
 -- @include _place
 local reply = {}
+admit()
+
+-- Takes a waiting id out of its set; tells whether it was in one.
+local function withdraw(id, head, take)
+  local found = false
+  for _, part in ipairs({'ready', 'scheduled'}) do
+    local queue = queue_of(id, head, part)
+    if queue and redis.call('ZSCORE', queue_key(queue, part), id) then
+      take(id, queue_key(queue, part))
+      found = true
+    end
+  end
+  return found
+end
 
 local function cancel(id)
   local text, run = head_text(id), run_fields(id, 'state')
-  if not text or alias_of(text) or not run then return 'MISSING' end
+  if not text or not run then return withdraw(id, {}, orphan) and 'ORPHANED' or 'MISSING' end
+  if alias_of(text) then return 'MISSING' end
   local state, head = run[1] or 'waiting', parse_head(text)
   if state == 'cancelled' then return 'ALREADY' end
   if state == 'waiting' then
-    for _, part in ipairs({'ready', 'scheduled'}) do
-      local queue = queue_of(id, head, part)
-      if queue then redis.call('ZREM', queue_key(queue, part), id) end
-    end
+    withdraw(id, head, function(_, set) redis.call('ZREM', set, id) end)
     cancelled(id, head, tonumber(ARGV[1]))
     return 'DONE'
   end
   if state ~= 'leased' then return 'ENDED' end
-  admit()
   redis.call('HSET', run_key(id), 'cancel_requested', now)
   return 'ASKED'
 end

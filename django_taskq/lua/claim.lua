@@ -6,28 +6,32 @@
 -- @include _lease
 -- @include _promote
 local child, nonce, count, lease_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local ORPHANS = 500 -- taken out in one call at most
 local journal = ns .. 'claim:' .. child
 local last = redis.call('HMGET', journal, 'nonce', 'ids')
 if nonce < tonumber(last[1] or 0) then return {'STALE'} end
 admit()
-local reply, taken = {now, -1}, {}
+local reply, taken, bytes, orphans = {now, -1}, {}, 0, 0
 
-local function claim_from(queue, bytes)
+local function has_room() return #taken < count and bytes < PAGE_BYTES and orphans < ORPHANS end
+
+local function claim_from(queue)
   promote_due(queue)
   local ready = queue_key(queue, 'ready')
-  while #taken < count and bytes < PAGE_BYTES do
+  while has_room() do
     local found = redis.call('ZRANGE', ready, 0, count - #taken - 1, 'WITHSCORES')
+    if #found == 0 then return end
     for i = 1, #found, 2 do
+      if not has_room() then return end
       local token, size = lease(reply, queue, found[i], found[i + 1], child, lease_ms)
       if token then
         taken[#taken + 1] = found[i] .. ' ' .. token .. ' ' .. queue
         bytes = bytes + size
-        if bytes >= PAGE_BYTES then return bytes end
+      else
+        orphans = orphans + 1
       end
     end
-    if #found == 0 then break end
   end
-  return bytes
 end
 
 if last[1] and nonce == tonumber(last[1]) then
@@ -35,9 +39,8 @@ if last[1] and nonce == tonumber(last[1]) then
     lease_again(reply, queue, id, token, lease_ms)
   end
 else
-  local bytes = 0
   for i = 5, #ARGV do
-    if #taken < count and bytes < PAGE_BYTES then bytes = claim_from(ARGV[i], bytes) end
+    if has_room() then claim_from(ARGV[i]) end
   end
   redis.call('HSET', journal, 'nonce', nonce, 'ids', table.concat(taken, '\n'))
   redis.call('PEXPIRE', journal, DAY)

@@ -4,13 +4,14 @@
 -- Returns now, milliseconds until the next lapse (-1: nothing is leased), then groups of 8: the 7 of _lease.lua
 --         and cancel_requested (1 or 0)
 -- @include _lease
-local reply, bytes, found, limit = {now, -1}, 0, 0, tonumber(ARGV[1])
+local reply, bytes, found, limit, more = {now, -1}, 0, 0, tonumber(ARGV[1]), false
 admit()
 
 local function lapsed_in(leased)
   local ids = redis.call('ZRANGEBYSCORE', leased, '-inf', now, 'LIMIT', 0, limit - found)
   -- An end more than a day ahead comes from a clock that was set back since.
   local odd = redis.call('ZRANGEBYSCORE', leased, '(' .. now + DAY, '+inf', 'LIMIT', 0, limit - found)
+  more = more or #ids >= limit - found or #odd >= limit - found
   for _, id in ipairs(odd) do ids[#ids + 1] = id end
   return ids
 end
@@ -18,11 +19,14 @@ end
 local function read(queue, id)
   local task = redis.pcall('GET', task_key(id))
   local run = run_fields(id, 'token', 'attempts', 'releases', 'unknown_since', 'cancel_requested')
-  if type(task) ~= 'string' or task == '' or not run or not run[1] then
-    orphan(id, queue_key(queue, 'leased'))
-    return
+  local leased = queue_key(queue, 'leased')
+  if type(task) ~= 'string' or task == '' or not run then return orphan(id, leased) end
+  if not run[1] then
+    -- Its run hash is lost, and with it the lease; without one a record waits.
+    redis.call('ZREM', leased, id)
+    return place(id, queue, parse_head(task).priority, now)
   end
-  append(reply, id, queue, run[1], run[2], run[3] or 0, unknown_ms(run[4]), task, run[5] and 1 or 0)
+  append(reply, id, queue, run[1], run[2] or 1, run[3] or 0, unknown_ms(run[4]), task, run[5] and 1 or 0)
   found, bytes = found + 1, bytes + #task
 end
 
@@ -35,5 +39,5 @@ for i = 2, #ARGV do
   local gap = nearest[2] and tonumber(nearest[2]) - now
   if gap and (reply[2] == -1 or gap < reply[2]) then reply[2] = gap end
 end
-if found >= limit or bytes >= PAGE_BYTES then reply[2] = 0 end
+if more or bytes >= PAGE_BYTES then reply[2] = 0 end
 return reply

@@ -1,14 +1,17 @@
 -- promote: one scheduled record is ready now.
 -- KEYS[1] {ns}:queues
 -- ARGV    id
--- Returns DONE, or MISSING when it isn't scheduled
+-- Returns DONE, MISSING when it isn't scheduled, ORPHANED when it was, without a body
 -- @include _place
 local id = ARGV[1]
 local text = head_text(id)
-local head = text and parse_head(text)
-if not head or not head.queue then return 'MISSING' end
-local scheduled = queue_key(head.queue, 'scheduled')
-if not redis.call('ZSCORE', scheduled, id) then return 'MISSING' end
-redis.call('ZREM', scheduled, id)
-place(id, head.queue, head.priority, now)
+local head = parse_head(text or '')
+local queue = queue_of(id, head, 'scheduled')
+if not queue or not redis.call('ZSCORE', queue_key(queue, 'scheduled'), id) then return 'MISSING' end
+if not text then
+  orphan(id, queue_key(queue, 'scheduled'))
+  return 'ORPHANED'
+end
+redis.call('ZREM', queue_key(queue, 'scheduled'), id)
+place(id, queue, head.priority, now)
 return 'DONE'

@@ -6,7 +6,7 @@
 -- @include _settle
 local reply = {}
 
-local function give_back(id, queue, run, words, floor)
+local function give_back(id, run, words, floor)
   local run_hash, keep = run_key(id), string.find(words, 'keep', 1, true)
   local attempts = keep and run.attempts or math.max(0, run.attempts - 1)
   redis.call('HSET', run_hash, 'state', 'waiting', 'attempts', attempts,
@@ -24,18 +24,16 @@ for first = 1, #ARGV, 8 do
   if run then
     redis.call('ZREM', queue_key(queue, 'leased'), id)
     if string.find(words, 'keep', 1, true) then note_attempt(id, run, ARGV[first + 7]) end
+    give_back(id, run, words, floor)
+    word = 'DONE'
     if run.cancel then
       cancelled(id, run.head, tonumber(ARGV[first + 6]))
       word = 'CANCELLED'
+    elseif delay > 0 or not run.score then
+      place(id, queue, run.head.priority, now + math.max(0, delay))
     else
-      give_back(id, queue, run, words, floor)
-      if delay > 0 then
-        place(id, queue, run.head.priority, now + delay)
-      else
-        redis.call('ZADD', queue_key(queue, 'ready'), run.score or now, id)
-        arm(queue)
-      end
-      word = 'DONE'
+      redis.call('ZADD', queue_key(queue, 'ready'), run.score, id)
+      arm(queue)
     end
   end
   reply[#reply + 1] = word

@@ -16,7 +16,7 @@ for first = 1, #ARGV, 3 do
     redis.call('HSET', run_key(id), 'state', 'waiting', 'attempts', 0)
     redis.call('HDEL', run_key(id), 'finished_at', 'cancel_requested', 'releases', 'unknown_since', 'started_at')
     if head.key then redis.call('SET', idem_key(head.key), id) end
-    place(id, queue, head.priority, now + delay)
+    place(id, queue, head.priority, now + math.max(0, delay))
     word = 'DONE'
   end
   reply[#reply + 1] = word

@@ -16,7 +16,7 @@ for first = 1, #ARGV, 7 do
       word = 'CANCELLED'
     else
       redis.call('HSET', run_key(id), 'state', 'waiting')
-      place(id, queue, run.head.priority, now + delay)
+      place(id, queue, run.head.priority, now + math.max(0, delay))
       word = 'DONE'
     end
   end
