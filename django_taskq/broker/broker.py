@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from . import client as clients
 from . import diagnosis
 from .envelope import DEFAULT_RESULT_TTL_MS, head_lines
-from .keys import Keys, check_id, check_idempotency_key, check_queue_name
+from .keys import (
+    Keys,
+    check_child_id,
+    check_id,
+    check_idempotency_key,
+    check_priority,
+    check_queue_name,
+    check_record_alias,
+    check_worker_name,
+)
 from .records import Claim, Claimed, Enqueued, Expired, Lease, NewRecord, State
 from .scripts import Call, run
 from .settlements import Argument, Bury, Complete, Holding, Release, Retry, Settlement
@@ -59,7 +68,10 @@ class Broker:
         positions = [position for _, positions in calls for position in positions]
         requests = [call for call, _ in calls]
         if claim is not None:
-            arguments: list[Argument] = [claim.child, claim.nonce, claim.count, claim.lease_ms, *claim.queues]
+            queues = [check_queue_name(queue) for queue in claim.queues]
+            arguments: list[Argument] = [
+                check_child_id(claim.child), claim.nonce, claim.count, claim.lease_ms, *queues
+            ]  # fmt: skip
             requests.append(Call("claim", arguments))
         if not requests:
             return [], None
@@ -99,18 +111,21 @@ class Broker:
 
     def expired(self, queues: Sequence[str], limit: int = 100) -> Expired:
         """Read a page of lapsed leases; the caller decides, then sends Retry or Bury with `lapsed`."""
-        now, next_lapse_ms, *rest = self._run("expired", [limit, *queues])
+        now, next_lapse_ms, *rest = self._run("expired", [limit, *(check_queue_name(queue) for queue in queues)])
         leases = [
             _lease(group[:7], int(now), deadline=0.0, cancel_requested=bool(group[7])) for group in _groups(rest, 8)
         ]
         return Expired(leases, _milliseconds(next_lapse_ms))
 
     def promote(self, record_id: str) -> str:
-        """Make a scheduled record ready now; DONE or MISSING."""
+        """Make a scheduled record ready now; DONE, MISSING or ORPHANED."""
         return str(self._run("promote", [record_id]).decode())
 
     def cancel(self, ids: Sequence[str], result_ttl_ms: int = _CANCELLED_TTL_MS) -> list[str]:
-        """Cancel waiting records and ask leased ones to stop: DONE, ASKED, ALREADY, ENDED or MISSING for each."""
+        """Cancel waiting records and ask leased ones to stop.
+
+        Words: DONE, ASKED, ALREADY (cancelled before), ENDED (succeeded or dead), MISSING, ORPHANED.
+        """
         return [
             word
             for start in range(0, len(ids), BATCH_RECORDS)
@@ -140,7 +155,7 @@ class Broker:
         client = self._waiting or self.client
         timeout = min(max(seconds, 0.01), clients.LONGEST_WAIT)
         with clients.translated(client):
-            popped = client.bzpopmin([self.keys.wake(queue) for queue in queues], timeout)
+            popped = client.bzpopmin([self.keys.wake(check_queue_name(queue)) for queue in queues], timeout)
         if popped is None:
             return None
         return str(popped[0].decode()).removesuffix(":wake").partition(":queue:")[2]
@@ -148,11 +163,12 @@ class Broker:
     def arm(self, queue: str) -> None:
         """Put the marker back that `wait` popped, so that another worker claims."""
         with clients.translated(self.client):
-            self.client.zadd(self.keys.wake(queue), {"1": 0})
+            self.client.zadd(self.keys.wake(check_queue_name(queue)), {"1": 0})
 
     def heartbeat(self, worker: str, fields: Mapping[str, str | int | float], ttl_ms: int) -> int:
         """Write a worker's presence, or take it away when there are no fields; return how many workers there are."""
-        return int(self._run("heartbeat", [worker, ttl_ms, *(str(part) for pair in fields.items() for part in pair)]))
+        presence = [str(part) for pair in fields.items() for part in pair]
+        return int(self._run("heartbeat", [check_worker_name(worker), ttl_ms, *presence]))
 
     def ping(self) -> None:
         """Raise when Redis can't be used now."""
@@ -179,8 +195,11 @@ class Broker:
 def _enqueue_arguments(record: NewRecord) -> tuple[Argument, ...]:
     check_id(record.id)
     check_queue_name(record.queue)
+    check_priority(record.priority)
     if record.key is not None:
         check_idempotency_key(record.key)
+    if record.record_alias is not None:
+        check_record_alias(record.record_alias)
     lines = head_lines(record.key, record.key_ttl_ms, record.record_alias)
     return record.id, record.queue, record.priority, record.delay_ms, record.at_ms, lines, record.envelope
 
@@ -201,19 +220,19 @@ def _batches(records: Sequence[NewRecord]) -> Iterator[list[NewRecord]]:
 def _settle_calls(settlements: Sequence[Settlement]) -> Iterator[tuple[Call, list[int]]]:
     """Yield one call for each kind of settlement (and 1 MiB), with the positions of what it settles."""
     kinds: dict[str, tuple[list[Argument], list[int]]] = {}
+    sizes: dict[str, int] = {}
     for position, settlement in enumerate(settlements):
-        arguments, positions = kinds.setdefault(settlement.script, ([], []))
+        script = settlement.script
+        size = len(settlement.log_json)
+        if script in kinds and (len(kinds[script][1]) >= BATCH_RECORDS or sizes[script] + size > BATCH_BYTES):
+            arguments, positions = kinds.pop(script)
+            yield Call(script, arguments), positions
+        arguments, positions = kinds.setdefault(script, ([], []))
         arguments += settlement.arguments()
         positions.append(position)
-        if len(positions) >= BATCH_RECORDS or _size(arguments) > BATCH_BYTES:
-            yield Call(settlement.script, arguments), positions
-            del kinds[settlement.script]
+        sizes[script] = size + (sizes[script] if len(positions) > 1 else 0)
     for script, (arguments, positions) in kinds.items():
         yield Call(script, arguments), positions
-
-
-def _size(arguments: Iterable[Argument]) -> int:
-    return sum(len(argument) for argument in arguments if isinstance(argument, bytes))
 
 
 def _claimed(reply: list[Any], deadline: float) -> Claimed:

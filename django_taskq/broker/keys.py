@@ -39,6 +39,10 @@ from .exceptions import InvalidName
 
 #: Most bytes that a queue or worker name may have.
 NAME_BYTES = 100
+#: Most bytes that a child's id may have: its worker's name, a dot and 8 characters.
+CHILD_BYTES = NAME_BYTES + 9
+#: Largest priority, and largest negative one.
+LARGEST_PRIORITY = 100
 #: Most bytes that an idempotency key may have.
 KEY_BYTES = 255
 
@@ -70,15 +74,37 @@ def check_queue_name(name: object) -> str:
 
 def check_worker_name(name: object) -> str:
     """Return a worker name, or raise `InvalidName`; it stands in log lines, so it has no spaces."""
-    checked = _check("The worker name", name, NAME_BYTES, reserved=True)
-    if " " in checked:
-        raise InvalidName(f"The worker name {checked!r} must be without spaces.")
-    return checked
+    return _without_spaces("The worker name", _check("The worker name", name, NAME_BYTES, reserved=True))
+
+
+def check_child_id(name: object) -> str:
+    """Return the id of a child, or raise `InvalidName`."""
+    return _without_spaces("The child's id", _check("The child's id", name, CHILD_BYTES, reserved=True))
+
+
+def _without_spaces(what: str, name: str) -> str:
+    if " " in name:
+        raise InvalidName(f"{what} {name!r} must be without spaces.")
+    return name
 
 
 def check_idempotency_key(key: object) -> str:
     """Return an idempotency key, or raise `InvalidName`."""
     return _check("The idempotency key", key, KEY_BYTES, reserved=False)
+
+
+def check_priority(priority: object) -> int:
+    """Return a priority, or raise `InvalidName`; with more than ±100, a score would lose its last digits."""
+    if not isinstance(priority, int) or isinstance(priority, bool) or abs(priority) > LARGEST_PRIORITY:
+        raise InvalidName(
+            f"The priority must be an integer from -{LARGEST_PRIORITY} to {LARGEST_PRIORITY}, not {priority!r}."
+        )
+    return priority
+
+
+def check_record_alias(alias: object) -> str:
+    """Return the database alias of a record's row, or raise `InvalidName`."""
+    return _check("The database alias", alias, NAME_BYTES, reserved=False)
 
 
 def check_id(record_id: object) -> str:

@@ -1,24 +1,20 @@
 -- enqueue: store records, once each, and put them where they can be claimed.
 -- KEYS[1] {ns}:queues
--- ARGV    groups of 7: id, queue, priority, delay_ms, at_ms (0: none), head lines, envelope
+-- ARGV    groups of 7: id, queue, priority (-100 to 100), delay_ms, at_ms (0: none), head lines, envelope
 -- Returns groups of 4: word (STORED, EXISTS, TAKEN), id, state, enqueued_at
 -- @include _idempotency
--- @include _place
+-- @include _heal
 local reply = {}
 
 local function answer(word, id, state, enqueued_at)
   for _, value in ipairs({word, id, state, enqueued_at}) do reply[#reply + 1] = value end
 end
 
--- A record that Redis lost the place of (invariant 9) gets it back.
-local function heal(id, queue, state, priority, due)
-  local function missing(set) return not redis.call('ZSCORE', queue_key(queue, set), id) end
-  if state == 'waiting' then
-    if redis.call('PTTL', task_key(id)) == -1 and missing('ready') and missing('scheduled') then
-      place(id, queue, priority, due)
-    end
-  elseif (state == 'leased' or state == 'dead') and missing(state) then
-    redis.call('ZADD', queue_key(queue, state), now, id)
+-- A larger priority would leave the integers that a score holds exactly.
+for first = 1, #ARGV, 7 do
+  local priority = string.match(ARGV[first + 2], '^%-?%d+$')
+  if not priority or math.abs(tonumber(priority)) > 100 then
+    return redis.error_reply('PRIORITY must be an integer from -100 to 100')
   end
 end
 
@@ -47,7 +43,7 @@ for first = 1, #ARGV, 7 do
       redis.call('SET', task_key(id), opening .. envelope)
       if head.key then redis.call('SET', idem_key(head.key), id) end
       redis.call('SADD', KEYS[1], queue)
-      place(id, queue, head.priority, math.max(at, now + delay))
+      place(id, queue, head.priority, math.max(at, now, now + delay))
       answer('STORED', id, 'waiting', now)
     end
   end
