@@ -45,10 +45,7 @@ class Inspector:
 
     def records(self, ids: Sequence[str]) -> list[Record | None]:
         """Return many records in their order, without following aliases."""
-        found: list[Record | str | None] = []
-        for start in range(0, len(ids), BATCH_RECORDS):
-            found += self._read(ids[start : start + BATCH_RECORDS])
-        return [None if isinstance(one, str) else one for one in found]
+        return [None if isinstance(one, str) else one for one in self._read(ids)]
 
     def queues(self) -> list[str]:
         """Return the names of all queues that were ever used."""
@@ -87,7 +84,13 @@ class Inspector:
 
     def _read(self, ids: Sequence[str]) -> list[Record | str | None]:
         """Return for each id its record, the id that it is an alias of, or None."""
-        return [_record(record_id, *parts) for record_id, parts in zip(ids, self.broker.run("read", ids), strict=True)]
+        found: list[Record | str | None] = []
+        while len(found) < len(ids):
+            page = ids[len(found) : len(found) + BATCH_RECORDS]
+            # Of large records the reply holds the first ones only.
+            parts = zip(page, self.broker.run("read", page), strict=False)
+            found += [_record(record_id, *held) for record_id, held in parts]
+        return found
 
 
 class Listing(Sequence[tuple[str, int]]):
@@ -113,14 +116,22 @@ class Listing(Sequence[tuple[str, int]]):
     def __getitem__(self, index: slice) -> list[tuple[str, int]]: ...
     def __getitem__(self, index: int | slice) -> tuple[str, int] | list[tuple[str, int]]:
         if isinstance(index, slice):
-            start, stop = index.start or 0, index.stop
-            if start < 0 or (stop is not None and stop <= start):
-                return []
-            return self._range(start, -1 if stop is None else stop - 1)[:: index.step or 1]
+            return self._slice(index)
         found = self._range(index, index)
         if not found:
             raise IndexError(index)
         return found[0]
+
+    def _slice(self, index: slice) -> list[tuple[str, int]]:
+        start, stop = index.start or 0, index.stop
+        if start < 0 or (stop is not None and stop < 0) or (index.step or 1) < 0:
+            # Counted from the end: the length is asked first.
+            indices = range(*index.indices(len(self)))
+            found = self._range(min(indices), max(indices)) if indices else []
+            return found[:: indices.step]
+        if stop is not None and stop <= start:
+            return []
+        return self._range(start, -1 if stop is None else stop - 1)[:: index.step or 1]
 
     def _range(self, first: int, last: int) -> list[tuple[str, int]]:
         with translated(self._client):

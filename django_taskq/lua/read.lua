@@ -1,26 +1,31 @@
--- read: everything that Redis holds about some records, each at one moment.
+-- read: everything that Redis holds about some records, each at one moment; no more of them than make about 1 MiB.
 -- KEYS[1] {ns}:queues
 -- ARGV    id...
--- Returns for each id a list: task string (empty: none), its PTTL, run hash (flat), log lines, then its scores in
---         ready, scheduled, leased and dead (empty: not there)
+-- Returns for each of the first ids (one at least) a list: task string (empty: none), its PTTL, run hash (flat), log
+--         lines, then its scores in ready, scheduled, leased and dead (empty: not there)
 -- @include _head
-local reply = {}
+local PAGE_BYTES = 1048576
+local reply, bytes = {}, 0
 
 local function list(command, ...)
   local found = redis.pcall(command, ...)
-  if type(found) == 'table' and not found.err then return found end
-  return {}
+  if type(found) ~= 'table' or found.err then return {} end
+  for _, value in ipairs(found) do bytes = bytes + #value end
+  return found
 end
 
 for i, id in ipairs(ARGV) do
+  if bytes >= PAGE_BYTES then break end
   local text, task = head_text(id), redis.pcall('GET', task_key(id))
   local record = {
     type(task) == 'string' and task or '', redis.call('PTTL', task_key(id)),
     list('HGETALL', run_key(id)), list('LRANGE', log_key(id), 0, -1),
   }
+  bytes = bytes + #record[1]
   local head = parse_head(text or '')
+  local placed = text and not alias_of(text) or #record[3] > 0
   for _, part in ipairs({'ready', 'scheduled', 'leased', 'dead'}) do
-    local queue = not (text and alias_of(text)) and queue_of(id, head, part)
+    local queue = placed and queue_of(id, head, part)
     record[#record + 1] = queue and redis.call('ZSCORE', queue_key(queue, part), id) or ''
   end
   reply[i] = record
