@@ -17,8 +17,11 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 #: Seconds a server may take to answer its first PING.
 START_TIMEOUT = 10.0
@@ -147,8 +150,8 @@ class Server:
         self.stop()
         return False
 
-    def client(self, **options: object) -> redis.Redis:
-        return redis.Redis(unix_socket_path=self.socket_path, retry=None, **options)
+    def client(self, **options: Any) -> redis.Redis:
+        return redis.Redis(unix_socket_path=self.socket_path, retry=Retry(NoBackoff(), 0), **options)
 
     def stop(self, signal_number: int = signal.SIGKILL) -> None:
         """End the process and wait for it; a paused one too."""
