@@ -1,0 +1,56 @@
+"""The one object through which the worker reaches Django, and what the worker hands to it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import Protocol
+
+from ..broker.broker import Broker
+from ..broker.records import AttemptError, Lease
+from .outcomes import Outcome
+
+
+class Control(Protocol):
+    """What is known about a lease while its task runs."""
+
+    @property
+    def child(self) -> str:
+        """The id of the process that runs it."""
+
+    @property
+    def lease_lost(self) -> bool:
+        """Whether another worker may have it by now."""
+
+    @property
+    def cancel_requested(self) -> bool:
+        """Whether someone asked for the run to end."""
+
+    def limit(self) -> AbstractContextManager[object]:
+        """Enforce the time limit on the body of a function: raise `TaskTimeout` in this thread."""
+
+    def alimit(self) -> AbstractAsyncContextManager[object]:
+        """Enforce the time limit on the body of a coroutine function: raise `TaskTimeout` in it."""
+
+
+class Application(Protocol):
+    """Runs what is leased; made in each child and in the supervisor by a `Connect`."""
+
+    @property
+    def broker(self) -> Broker: ...
+
+    def is_coroutine(self, lease: Lease) -> bool:
+        """Tell whether the task belongs on the event loop. Never raises; an unknown name doesn't."""
+
+    def perform(self, lease: Lease, control: Control) -> Outcome:
+        """Run a function, in a thread. Never raises."""
+
+    def aperform(self, lease: Lease, control: Control) -> Awaitable[Outcome]:
+        """Run a coroutine function, in the event loop. Never raises."""
+
+    def buried(self, lease: Lease, error: AttemptError) -> None:
+        """Hear that the supervisor made this record a dead letter. Never raises."""
+
+
+#: Makes the application; pickled into each child.
+Connect = Callable[[], Application]

@@ -1,0 +1,76 @@
+"""Where a child process starts."""
+
+from __future__ import annotations
+
+import faulthandler
+import fcntl
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from multiprocessing.connection import Connection, wait
+
+from ..broker.records import Lease
+from .application import Connect
+from .board import Board
+from .pool import Inbox
+from .process import Child, Stop
+from .settings import Settings
+
+logger = logging.getLogger("django_taskq.worker")
+
+#: What a terminal or a service manager sends to the whole group; a child obeys its supervisor alone.
+GROUP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def serve(
+    child: str, settings: Settings, connect: Connect, board: Board, orders: Connection, adopted: Sequence[Lease] = ()
+) -> None:
+    """Be a child: the target of its process."""
+    ignore_group_signals()
+    faulthandler.register(signal.SIGUSR1, all_threads=True, chain=False)
+    die_with_supervisor()
+    inbox = Inbox()
+    threading.Thread(target=_obey, args=(orders, inbox), name="orders", daemon=True).start()
+    Child(child, settings, connect(), board, inbox).run(adopted)
+
+
+def ignore_group_signals() -> None:
+    """Do nothing on them. Not SIG_IGN, which programs that a task starts would inherit."""
+    for number in GROUP_SIGNALS:
+        signal.signal(number, _nothing)
+
+
+def _nothing(*_: object) -> None:
+    pass
+
+
+def die_with_supervisor() -> None:
+    """Let the kernel kill this process when its supervisor ends, even while a task holds the interpreter.
+
+    The kernel signals who asked for it that the pipe from the parent was closed; a file descriptor of the
+    parent that no other process has. (PR_SET_PDEATHSIG would watch the forkserver, which outlives it.)
+    Linux only; elsewhere `_obey` sees the end, between two steps of the interpreter.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is None or not sys.platform.startswith("linux"):
+        return
+    lifeline = parent.sentinel
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | fcntl.FASYNC)
+    if wait([lifeline], timeout=0):  # it was closed before that
+        os._exit(1)
+
+
+def _obey(orders: Connection, inbox: Inbox) -> None:
+    """Pass on the supervisor's order to stop; end at once when it is gone, for nobody renews the leases."""
+    try:
+        while True:
+            orders.recv_bytes()
+            inbox.put(Stop())
+    except (EOFError, OSError):
+        os._exit(1)

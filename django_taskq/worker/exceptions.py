@@ -1,0 +1,79 @@
+"""What a task may raise to say how it ends, and what is recorded when its worker ends first.
+
+::
+
+    TimeoutError
+    └── TaskTimeout          it ran longer than its time limit
+    TaskSignal
+    ├── Retry                run me again
+    └── Bury                 never run me again
+    TaskqError
+    └── Crash
+        ├── LeaseExpired     nobody renewed its lease: the whole worker or machine is gone
+        ├── WorkerLost       its process died while it ran
+        └── WorkerStalled    its process stood still and was killed
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ..broker.exceptions import TaskqError
+
+
+class TaskTimeout(TimeoutError):
+    """The task ran longer than its time limit.
+
+    Raised inside the task, once. A task that catches it and returns within the grace of 5 seconds keeps its
+    result; one that is still running then is killed with its process, and the attempt has failed.
+    """
+
+    #: What is recorded when it had to be killed.
+    reason: ClassVar[str] = "time limit"
+
+    def __str__(self) -> str:
+        return super().__str__() or "The task ran longer than its time limit."
+
+
+class TaskSignal(Exception):
+    """A task says how its attempt ends."""
+
+
+class Retry(TaskSignal):
+    """Fail this attempt and run the task again, `after` seconds from now; None leaves that to its backoff."""
+
+    def __init__(self, after: float | None = None) -> None:
+        self.after = after
+        super().__init__("The task asked to be retried" + (f" after {after} s." if after is not None else "."))
+
+
+class Bury(TaskSignal):
+    """Make the task a dead letter, whatever attempts it has left."""
+
+    def __init__(self, reason: str = "") -> None:
+        self.reason = reason
+        super().__init__(reason or "The task asked to be buried.")
+
+
+class Crash(TaskqError):
+    """The attempt ended without an answer from the task."""
+
+    reason: ClassVar[str] = ""
+
+
+class LeaseExpired(Crash):
+    """The lease wasn't renewed in time: the worker, its machine or its connection was lost."""
+
+    reason = "lease expired"
+
+
+class WorkerLost(Crash):
+    """The process that ran the task died."""
+
+    reason = "worker lost"
+
+
+class WorkerStalled(Crash):
+    """The process that ran the task stood still for longer than --stall-timeout and was killed."""
+
+    reason = "worker stalled"

@@ -1,0 +1,102 @@
+"""What any worker does for the queue as a whole, one small duty each."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from ..broker.broker import Broker
+from ..broker.exceptions import TaskqError
+from ..broker.inspector import Inspector
+from ..broker.records import Lease
+from .application import Application
+from .exceptions import LeaseExpired
+from .outcomes import Failed, after_crash, to_settlement
+
+logger = logging.getLogger("django_taskq.worker")
+
+#: Seconds from one look at lapsed leases to the next, at least.
+SHORTEST_SLEEP = 0.01
+
+
+class Presence:
+    """Tells that this worker is there. Nothing is decided by it."""
+
+    def __init__(self, broker: Broker, worker: str, lease: float, describe: Callable[[], Mapping[str, str]]) -> None:
+        self._broker = broker
+        self._worker = worker
+        self._lease = lease
+        self._describe = describe
+
+    def work(self) -> float:
+        self._broker.heartbeat(self._worker, self._describe(), round(self._lease * 3000))
+        return self._lease / 3
+
+    def leave(self) -> None:
+        """Take the presence away, if Redis answers."""
+        try:
+            self._broker.heartbeat(self._worker, {}, round(self._lease * 3000))
+        except TaskqError:
+            pass
+
+
+class Reaper:
+    """Ends attempts whose lease has lapsed, of any worker and in any queue.
+
+    Who holds a lease renews it first when Redis was away for all; so a reaper holds back after it was, and
+    after its own start, and when it stood still itself.
+    """
+
+    def __init__(self, application: Application, lease: float) -> None:
+        self._application = application
+        self._broker = application.broker
+        self._inspector = Inspector(self._broker)
+        self._lease = lease
+        self._was_away = False
+        self._looked_at = time.monotonic()
+        self._not_before = self._looked_at + lease / 3
+
+    def work(self) -> float:
+        """Reap what has lapsed, and return the seconds until the next lapse."""
+        now = time.monotonic()
+        stood_still, self._looked_at = now - self._looked_at > self._lease, now
+        try:
+            self._broker.ping()
+            if self._was_away or stood_still:
+                self._was_away = False
+                self._not_before = time.monotonic() + self._lease
+            pause = self._not_before - time.monotonic()
+            return min(pause, self._lease / 3) if pause > 0 else self._look()
+        except TaskqError:
+            self._was_away = True
+            raise
+
+    def _look(self) -> float:
+        queues = self._inspector.queues()
+        while queues:
+            expired = self._broker.expired(queues)
+            self._reap(expired.leases)
+            if expired.next_lapse_ms is None:
+                break
+            if expired.next_lapse_ms > 0:
+                return max(SHORTEST_SLEEP, min(expired.next_lapse_ms / 1000, self._lease / 3))
+        return self._lease / 3
+
+    def _reap(self, leases: Sequence[Lease]) -> None:
+        outcomes = [self._outcome(lease) for lease in leases]
+        settlements = [
+            to_settlement(lease, outcome, lapsed=True) for lease, outcome in zip(leases, outcomes, strict=True)
+        ]
+        words, _ = self._broker.exchange([settlement for settlement in settlements if settlement], None)
+        for lease, outcome, word in zip(leases, outcomes, words, strict=True):
+            if word != "DONE":
+                continue
+            logger.warning("The lease of %s has lapsed; its attempt %d has failed", lease.id, lease.attempt)
+            if outcome.delay_ms is None:
+                self._application.buried(lease, outcome.error)
+
+    def _outcome(self, lease: Lease) -> Failed:
+        outcome = after_crash(lease, LeaseExpired)
+        # One that was asked to end does, with whatever settles it.
+        return Failed(outcome.error, 0, outcome.result_ttl_ms) if lease.cancel_requested else outcome

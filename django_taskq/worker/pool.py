@@ -1,0 +1,137 @@
+"""The threads and the event loop that run tasks; they know how many more a child can start."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from queue import SimpleQueue
+from typing import Any
+
+from ..broker.records import Lease
+from .application import Application
+from .board import Board
+from .limits import Limits
+from .run import Run
+
+#: Where a child hears of ended runs, and of whatever else concerns its main loop.
+Inbox = SimpleQueue[Any]
+
+
+class Pool:
+    """Starts runs and puts each into the inbox when it has ended. Only the main loop calls it."""
+
+    def __init__(
+        self, application: Application, board: Board, inbox: Inbox, child: str, threads: int, coroutines: int
+    ) -> None:
+        self._board = board
+        self._child = child
+        self._limits = Limits()
+        self._threads = Threads(application, inbox, threads)
+        self._coroutines = Coroutines(application, inbox, coroutines)
+        self._is_coroutine = application.is_coroutine
+        self._free_slots = list(reversed(range(board.slots)))
+
+    @property
+    def free_slots(self) -> int:
+        """How many leases can be started, of whichever sort they turn out to be."""
+        return min(self._threads.free, self._coroutines.free)
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._threads.busy and not self._coroutines.busy
+
+    def start(self, leases: Sequence[Lease]) -> None:
+        """Enter leases on the board and run them; there must be as many free slots."""
+        coroutines = []
+        for lease in leases:
+            slot = self._free_slots.pop()
+            self._board.occupy(slot, lease)
+            run = Run(lease, slot, self._board, self._limits, self._child)
+            if self._is_coroutine(lease):
+                run.is_coroutine = True
+                coroutines.append(run)
+            else:
+                self._threads.start(run)
+        if coroutines:
+            self._coroutines.start(coroutines)
+
+    def ended(self, run: Run) -> None:
+        """Take back the thread or coroutine of a run; it keeps its place on the board until it is settled."""
+        group = self._coroutines if run.is_coroutine else self._threads
+        group.busy -= 1
+
+    def settled(self, run: Run) -> None:
+        """Take a run off the board."""
+        self._board.clear(run.slot)
+        self._free_slots.append(run.slot)
+
+
+class Threads:
+    """Threads that start when first needed and then stay."""
+
+    def __init__(self, application: Application, inbox: Inbox, most: int) -> None:
+        self.busy = 0
+        self._application = application
+        self._inbox = inbox
+        self._most = most
+        self._started = 0
+        self._runs: SimpleQueue[Run] = SimpleQueue()
+
+    @property
+    def free(self) -> int:
+        return self._most - self.busy
+
+    def start(self, run: Run) -> None:
+        self.busy += 1
+        if self.busy > self._started:
+            self._started += 1
+            threading.Thread(target=self._serve, name=f"task-{self._started}", daemon=True).start()
+        self._runs.put(run)
+
+    def _serve(self) -> None:
+        application, get, put = self._application, self._runs.get, self._inbox.put
+        while True:
+            run = get()
+            run.execute(application)
+            put(run)
+            # Or an idle thread would keep the last run and all that it refers to.
+            del run
+
+
+class Coroutines:
+    """An event loop in a thread of its own, started when first needed."""
+
+    def __init__(self, application: Application, inbox: Inbox, most: int) -> None:
+        self.busy = 0
+        self._application = application
+        self._inbox = inbox
+        self._most = most
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def free(self) -> int:
+        return self._most - self.busy
+
+    def start(self, runs: list[Run]) -> None:
+        self.busy += len(runs)
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(target=self._serve, args=(self._loop,), name="coroutines", daemon=True).start()
+        self._loop.call_soon_threadsafe(self._create_tasks, self._loop, runs)
+
+    def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
+        loop.run_forever()
+
+    def _create_tasks(self, loop: asyncio.AbstractEventLoop, runs: list[Run]) -> None:
+        for run in runs:
+            task = loop.create_task(self._execute(run))
+            # The loop itself holds its tasks only weakly.
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _execute(self, run: Run) -> None:
+        await run.aexecute(self._application)
+        self._inbox.put(run)

@@ -1,0 +1,196 @@
+"""A child: it claims as many leases as it can start, runs them, and settles what has ended."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from queue import Empty
+
+from ..broker.exceptions import BrokerError, OutOfMemory, TaskqError
+from ..broker.inspector import Inspector
+from ..broker.records import Lease
+from ..broker.settlements import Release, Settlement
+from .application import Application
+from .board import Board
+from .claims import Claims
+from .lifetime import Lifetime
+from .outage import Outage
+from .outcomes import to_settlement
+from .pool import Inbox, Pool
+from .queues import Queues
+from .run import Run
+from .settings import Settings
+from .waiter import Waiter, Woken
+
+logger = logging.getLogger("django_taskq.worker")
+
+#: Seconds after which the main loop moves, whatever happens.
+TICK = 1.0
+
+
+class Stop:
+    """A message: claim no more, and end when all that runs has ended."""
+
+
+class Child:
+    """The main loop of a child. Its state is the loop's own; other threads put messages into its inbox."""
+
+    def __init__(self, child: str, settings: Settings, application: Application, board: Board, inbox: Inbox) -> None:
+        self._inbox = inbox
+        self._burst = settings.burst
+        self._broker = application.broker
+        self._board = board
+        self._pool = Pool(application, board, self._inbox, child, settings.threads, settings.coroutines)
+        self._waiter = Waiter(self._broker, self._inbox)
+        self._claims = Claims(child, board, settings.lease_ms)
+        self._queues = Queues(settings, Inspector(self._broker))
+        self._lifetime = Lifetime(settings)
+        self._outage = Outage(logger, f"Child {child}")
+        self._stopping = False
+        #: What Redis must be told, and the run that it is about, if that stands on the board.
+        self._outbox: list[tuple[Settlement, Run | None]] = []
+        #: The queue whose marker was popped and not followed by a claim yet.
+        self._marker: str | None = None
+        #: When Redis may be tried again.
+        self._resume_at = 0.0
+
+    def run(self, adopted: Sequence[Lease] = ()) -> None:
+        """Serve until told to stop; with `adopted` leases, run those and claim nothing."""
+        if adopted:
+            self._stopping = True
+            self._pool.start(adopted)
+        self._board.ready = 1
+        while not self._is_done():
+            self._receive(self._patience())
+            self._board.loops += 1
+            self._look_around()
+            if time.monotonic() >= self._resume_at:
+                self._talk()
+        self._board.done = 1
+
+    def _is_done(self) -> bool:
+        unsaid = self._outbox or self._claims.is_under_way or self._marker is not None
+        return self._stopping and self._pool.is_idle and not unsaid
+
+    def _patience(self) -> float:
+        """Return how many seconds the loop may wait for a message."""
+        now = time.monotonic()
+        if self._resume_at > now:
+            return min(self._resume_at - now, TICK)
+        if self._outbox or self._claims.is_under_way or self._marker is not None or self._wanted():
+            return 0
+        due_at = self._claims.due_at
+        return TICK if due_at is None else max(0, min(due_at - now, TICK))
+
+    def _receive(self, seconds: float) -> None:
+        """Wait for a message, and take all that are there."""
+        try:
+            message = self._inbox.get(seconds > 0, seconds)
+            while True:
+                self._hear(message)
+                message = self._inbox.get(False)
+        except Empty:
+            pass
+
+    def _hear(self, message: Run | Woken | Stop) -> None:
+        match message:
+            case Run():
+                self._pool.ended(message)
+                settlement = to_settlement(message.lease, message.outcome)
+                if settlement is None:
+                    self._pool.settled(message)
+                else:
+                    self._outbox.append((settlement, message))
+                self._claims.hungry |= self._burst
+            case Woken(queue):
+                self._waiter.waits = False
+                self._claims.hungry = True
+                self._marker = queue
+            case Stop():
+                self._stopping = True
+
+    def _look_around(self) -> None:
+        """Notice what only time brings."""
+        self._claims.look_at_clock()
+        self._stopping |= self._lifetime.is_over or self._claims.stale
+        if self._stopping:
+            self._board.retiring = 1
+
+    def _wanted(self) -> int:
+        """Return how many leases to claim."""
+        if self._stopping or not self._claims.hungry or not self._queues.names:
+            return 0
+        return self._lifetime.at_most(self._pool.free_slots)
+
+    def _talk(self) -> None:
+        """Tell Redis what has ended and ask it for work, or wait until it answers again."""
+        try:
+            if not self._stopping and self._queues.look():
+                self._claims.hungry = True
+            if not self._queues.names:
+                self._claims.mark_idle()
+            self._exchange()
+            if self._marker is not None:
+                # It was popped and no claim followed, so another must be woken.
+                self._broker.arm(self._marker)
+                self._marker = None
+        except TaskqError as error:
+            self._resume_at = time.monotonic() + self._outage.failed(error)
+            return
+        if self._outage.over():
+            self._claims.hungry = True
+        idle_hands = not self._stopping and not self._claims.hungry and self._pool.free_slots > 0
+        if idle_hands and not self._waiter.waits:
+            self._waiter.ask(self._queues.names)
+
+    def _exchange(self) -> None:
+        """Settle all that has ended and claim as many as can be started, in one round trip."""
+        claim = self._claims.request(self._wanted(), self._queues.names)
+        if not self._outbox and claim is None:
+            return
+        try:
+            words, claimed = self._broker.exchange([settlement for settlement, _ in self._outbox], claim)
+        except OutOfMemory:
+            raise
+        except BrokerError:
+            if not self._outbox:
+                raise
+            self._settle_singly()
+            return
+        for (settlement, run), word in zip(self._outbox, words, strict=True):
+            self._settled(settlement, run, word)
+        self._outbox.clear()
+        if claimed is not None:
+            self._marker = None
+            self._take(self._claims.answered(claimed))
+
+    def _take(self, leases: Sequence[Lease]) -> None:
+        if self._stopping:
+            self._outbox += [(Release(lease), None) for lease in leases]
+        elif leases:
+            self._lifetime.started(len(leases))
+            self._pool.start(leases)
+        elif self._pool.is_idle:
+            self._claims.mark_idle()
+
+    def _settle_singly(self) -> None:
+        """Settle one after the other, and leave alone the one that Redis refuses: its lease will lapse."""
+        while self._outbox:
+            settlement, run = self._outbox[0]
+            try:
+                word = self._broker.exchange([settlement], None)[0][0]
+            except OutOfMemory:
+                raise
+            except BrokerError:
+                logger.exception("Redis refused the outcome of %s", settlement.lease.id)
+                word = "REFUSED"
+            self._settled(settlement, run, word)
+            del self._outbox[0]
+
+    def _settled(self, settlement: Settlement, run: Run | None, word: str) -> None:
+        if word in ("LEASE_LOST", "ORPHANED"):
+            logger.warning("The lease of %s was lost, so its %s doesn't count", settlement.lease.id, settlement.script)
+        if run is not None:
+            self._board.ended += 1
+            self._pool.settled(run)

@@ -1,0 +1,185 @@
+"""What becomes of the leases of a child that is gone.
+
+One task may have been the end of its process, and of the others'. So a lone suspect has failed; several keep their
+leases and are run again at once, each alone in a process of its own, where the culprit shows itself. What hadn't
+begun goes back.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from ..broker.inspector import Inspector
+from ..broker.records import Claim, Lease, State
+from ..broker.settlements import Holding
+from .application import Application
+from .board import BEGUN, CLAIMED, Board, Held
+from .children import ChildProcess
+from .exceptions import Crash, TaskTimeout, WorkerLost
+from .outcomes import Outcome, Released, after_crash, settle
+from .queues import Queues
+from .settings import Settings
+
+logger = logging.getLogger("django_taskq.worker")
+
+
+class Verdict(Enum):
+    GIVE_BACK = "it didn't run, or the process was ended for another's sake"
+    HAS_FAILED = "it ended the process, or nobody else can have"
+    RUN_ALONE = "it may have ended the process"
+
+
+def judge(
+    leases: Sequence[Held], cause: type[Crash | TaskTimeout] | None, culprit: Held | None, alone: bool
+) -> Iterator[tuple[Held, Verdict]]:
+    """Say what becomes of each lease that a dead child held.
+
+    `cause` is None when we ended it for reasons of our own. `culprit` is the run for whose time limit it was killed.
+    `alone` says that it was started for a single suspect.
+    """
+    running = [held for held in leases if held.state == BEGUN]
+    # A task that had ended already is a suspect only when nothing was running any more.
+    suspects = running or [held for held in leases if held.state != CLAIMED]
+    for held in leases:
+        if culprit is not None:
+            failed = held.slot == culprit.slot and held.token == culprit.token
+            yield held, Verdict.HAS_FAILED if failed else Verdict.GIVE_BACK
+        elif cause is None or held.state == CLAIMED:
+            yield held, Verdict.GIVE_BACK
+        elif alone or suspects == [held]:
+            yield held, Verdict.HAS_FAILED
+        else:
+            yield held, Verdict.RUN_ALONE
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A lease that is to be run alone; until that begins it stands on the board of the dead child."""
+
+    lease: Lease
+    held: Held
+    child: ChildProcess
+
+
+class Case:
+    """A dead child, and what is still to be done about its leases. It is judged once."""
+
+    def __init__(self, child: ChildProcess) -> None:
+        self.child = child
+        self.leases = child.board.leases()
+        self.asked = False
+        self.verdicts = deque(judge(self.leases, child.cause, child.culprit, child.is_alone))
+
+    @property
+    def is_closed(self) -> bool:
+        return self.asked and not self.verdicts and self.child.board.is_empty
+
+
+class Recovery:
+    """Works through the boards of dead children. Where Redis doesn't answer it goes on later, at the same place."""
+
+    def __init__(self, application: Application, settings: Settings, queues: Queues) -> None:
+        self._application = application
+        self._broker = application.broker
+        self._inspector = Inspector(self._broker)
+        self._lease = settings.lease
+        self._lease_ms = settings.lease_ms
+        self._queues = queues
+        self._cases: list[Case] = []
+        self._suspects: deque[Suspect] = deque()
+        #: Give suspects back instead of running them alone.
+        self.gives_up = False
+
+    @property
+    def boards(self) -> list[Board]:
+        """The boards of dead children on which there may be leases."""
+        return [case.child.board for case in self._cases]
+
+    @property
+    def is_finished(self) -> bool:
+        return not self._cases
+
+    def add(self, child: ChildProcess) -> None:
+        """Take over a child that is gone."""
+        self._cases.append(Case(child))
+
+    def next_suspect(self) -> Suspect | None:
+        """Return a suspect to run alone; when it stands on its own board, the caller clears the other."""
+        try:
+            return self._suspects.popleft()
+        except IndexError:
+            return None
+
+    def work(self) -> float:
+        """Deal with all cases; asks to be called again soon while one is open."""
+        while self.gives_up and (suspect := self.next_suspect()):
+            self._settle(suspect.held, Released())
+            suspect.child.board.clear(suspect.held.slot)
+        for case in [*self._cases]:
+            if not case.asked:
+                self._ask_about_claim(case)
+            while case.verdicts:
+                self._carry_out(case.child, *case.verdicts[0])
+                case.verdicts.popleft()
+            if case.is_closed:
+                self._cases.remove(case)
+        return 0.1 if self._cases else 3600.0
+
+    def _ask_about_claim(self, case: Case) -> None:
+        """Send the last claim again: it fences off one that is on its way, and shows what wasn't entered any more."""
+        child = case.child
+        if nonce := child.board.nonce:
+            known = {(held.id, held.token) for held in case.leases}
+            claim = Claim(child.id, nonce, 0, self._lease_ms, self._queues.names)
+            for lease in self._broker.claim(claim).leases:
+                if (lease.id, lease.token) not in known:
+                    self._settle(lease, Released())
+        case.asked = True
+
+    def _carry_out(self, child: ChildProcess, held: Held, verdict: Verdict) -> None:
+        if verdict is Verdict.GIVE_BACK or (verdict is Verdict.RUN_ALONE and self.gives_up):
+            self._settle(held, Released())
+        elif (lease := self._still_held(held)) is None:
+            logger.warning("The lease of %s was lost with its process", held.id)
+        elif verdict is Verdict.HAS_FAILED:
+            self._fail(child, lease)
+        else:
+            logger.warning("Running %s alone: it may have ended its process", held.id)
+            self._suspects.append(Suspect(lease, held, child))
+            return
+        child.board.clear(held.slot)
+
+    def _still_held(self, held: Held) -> Lease | None:
+        """Renew a lease and return it in full; None when it is another's."""
+        deadline = time.monotonic() + self._lease
+        if self._broker.renew([(held.id, held.queue, held.token)], self._lease_ms) == ["LOST"]:
+            return None
+        record = self._inspector.record(held.id)
+        if record is None or record.state is not State.LEASED or record.token != held.token:
+            return None
+        return Lease(
+            id=held.id,
+            queue=held.queue,
+            token=held.token,
+            attempt=record.attempts,
+            releases=record.releases,
+            unknown_ms=None,
+            task=record.task,
+            claimed_at=record.last_attempted_at or 0,
+            deadline=deadline,
+        )
+
+    def _fail(self, child: ChildProcess, lease: Lease) -> None:
+        outcome = after_crash(lease, child.cause or WorkerLost)
+        word = self._settle(lease, outcome)
+        logger.warning("Attempt %d of %s has failed: %s", lease.attempt, lease.id, outcome.error.message)
+        if word == "DONE" and outcome.delay_ms is None:
+            self._application.buried(lease, outcome.error)
+
+    def _settle(self, lease: Holding, outcome: Outcome) -> str:
+        return settle(self._broker, lease, outcome)
