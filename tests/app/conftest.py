@@ -1,0 +1,57 @@
+"""The backend of tests/settings.py on a running server, and what it stored there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.test import override_settings
+
+from django_taskq.backend import RedisBackend
+from django_taskq.broker.inspector import Inspector
+from django_taskq.compat import signals, task_backends
+
+
+@pytest.fixture
+def backend(redis_server: Any) -> RedisBackend:
+    """Give the backend `default`, whose server is empty."""
+    return task_backends["default"]
+
+
+@pytest.fixture
+def inspector(backend: RedisBackend) -> Inspector:
+    """Give the read side of the backend's queue."""
+    return Inspector(backend.broker)
+
+
+@pytest.fixture
+def with_options(redis_server: Any) -> Iterator[Callable[..., RedisBackend]]:
+    """Give a function that sets options of the backend for the rest of the test."""
+    overrides = []
+
+    def set_options(**options: Any) -> RedisBackend:
+        entry = settings.TASKS["default"]
+        changed = {**entry, "OPTIONS": {**entry["OPTIONS"], **options}}
+        override = override_settings(TASKS={"default": changed})
+        override.enable()
+        overrides.append(override)
+        return task_backends["default"]
+
+    yield set_options
+    for override in reversed(overrides):
+        override.disable()
+
+
+@pytest.fixture
+def sent() -> Iterator[list[Any]]:
+    """Collect the results for which `task_enqueued` is sent."""
+    results = []
+
+    def receive(sender: Any, task_result: Any, **kwargs: Any) -> None:
+        results.append((sender, task_result, task_result.enqueued_at))
+
+    signals.task_enqueued.connect(receive)
+    yield results
+    signals.task_enqueued.disconnect(receive)

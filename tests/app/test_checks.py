@@ -1,0 +1,153 @@
+"""System checks: what is wrong with TASKS and with declarations, said without asking Redis."""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+import pytest
+from django.core.checks import run_checks
+from django.core.management import call_command
+from django.core.management.base import SystemCheckError
+from django.test import override_settings
+
+import tests.app
+from django_taskq import background, registry
+from tests.app import tasks
+from tests.app.test_task import DUMMY
+
+PATH = "django_taskq.backend.RedisBackend"
+
+
+def messages(**entry):
+    """Return what the checks say of a TASKS entry, without other apps' messages."""
+    with override_settings(TASKS={"default": {"BACKEND": PATH, **entry}}):
+        return [message for message in run_checks() if (message.id or "").startswith("django_taskq.")]
+
+
+def ids(**entry):
+    return [message.id for message in messages(**entry)]
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch):
+    """Fail when anything connects."""
+
+    def refuse(*args, **kwargs):
+        raise AssertionError("a check opened a connection")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {},
+        {"QUEUES": []},
+        {"QUEUES": ("default", "späti")},
+        {"OPTIONS": {"url": "rediss://user:secret@redis.invalid:6380/1", "timeout": 0.3, "lease_seconds": 0.25}},
+        {"OPTIONS": {"on_commit": "other", "max_attempts": 1}},
+    ],
+)
+def test_what_is_right_is_passed_over(entry):
+    assert messages(**entry) == []
+
+
+def test_an_unknown_option_is_named_with_the_near_one():
+    (message,) = messages(OPTIONS={"lease_second": 30})
+
+    assert message.id == "django_taskq.E001"
+    assert "'lease_second'" in message.msg
+    assert message.hint == "Did you mean 'lease_seconds'?"
+    assert message.obj == "TASKS['default']"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"lease_seconds": 0.1},
+        {"max_attempts": 0},
+        {"timeout": 0},
+        {"url": "http://localhost"},
+        {"namespace": "a:b"},
+        5,
+        None,
+    ],
+)
+def test_a_bad_option_is_an_error(options):
+    (message,) = messages(OPTIONS=options)
+
+    assert message.id == "django_taskq.E002"
+
+
+def test_every_problem_has_a_message():
+    assert ids(OPTIONS={"urll": 1, "timeout": 0, "on_commit": "nowhere"}, QUEUES=[""]) == [
+        "django_taskq.E001", "django_taskq.E002", "django_taskq.E003", "django_taskq.E004",
+    ]  # fmt: skip
+
+
+def test_a_password_is_not_shown():
+    shown = "".join(str(message) for message in messages(OPTIONS={"url": "ftp://user:secret@host/0"}))
+
+    assert shown
+    assert "secret" not in shown
+
+
+def test_a_database_that_does_not_exist_is_an_error():
+    (message,) = messages(OPTIONS={"on_commit": "othr"})
+
+    assert (message.id, message.hint) == ("django_taskq.E003", "Did you mean 'other'?")
+
+
+@pytest.mark.parametrize("queues", [[""], ["a:b"], ["a}b"], ["*"], ["x" * 101], ["a\nb"], [5], "default", None, 5])
+def test_c54_a_bad_queue_name_is_an_error(queues):
+    assert ids(QUEUES=queues) == ["django_taskq.E004"]
+
+
+def test_an_app_without_its_backend_is_a_warning():
+    with override_settings(TASKS={"default": {"BACKEND": DUMMY}}):
+        found = [message for message in run_checks() if (message.id or "").startswith("django_taskq.")]
+
+    assert [message.id for message in found] == ["django_taskq.W001"]
+    assert PATH in found[0].hint
+
+
+def test_a_backend_under_any_alias_counts():
+    with override_settings(TASKS={"default": {"BACKEND": DUMMY}, "queue": {"BACKEND": PATH}}):
+        assert not [message for message in run_checks() if (message.id or "").startswith("django_taskq.")]
+
+
+def test_two_tasks_with_one_name_are_an_error(monkeypatch):
+    monkeypatch.setattr(registry, "_declared", {})
+    background(name="receipt")(first)
+    background(name="receipt")(second)
+    (message,) = messages()
+
+    assert message.id == "django_taskq.E005"
+    assert "'receipt'" in message.msg
+    assert f"{__name__}.first, {__name__}.second" in message.msg
+
+
+def test_tasks_that_nothing_has_imported_are_seen(monkeypatch):
+    monkeypatch.setattr(registry, "_declared", {})
+    monkeypatch.setattr(tests.app, "tasks", tasks)  # put back afterwards
+    monkeypatch.delitem(sys.modules, "tests.app.tasks")
+    background(name="send_welcome")(first)
+    (message,) = messages(QUEUES=[])
+
+    assert "tests.app.tasks.send" in message.msg
+
+
+def test_a_check_of_the_project_fails_with_the_message():
+    with (
+        override_settings(TASKS={"default": {"BACKEND": PATH, "OPTIONS": {"ulr": ""}}}),
+        pytest.raises(SystemCheckError, match=r"django_taskq\.E001.*Unknown option 'ulr'"),
+    ):
+        call_command("check")
+
+
+def first(): ...
+
+
+def second(): ...

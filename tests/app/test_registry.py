@@ -1,0 +1,89 @@
+"""A worker calls only what is a task: names, paths, and what becomes of the others."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from django_taskq import background, registry
+from tests.app import tasks
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Give a function that writes a module that nothing has imported."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(registry, "_declared", {})
+    written = []
+
+    def write(name, text):
+        (tmp_path / f"{name}.py").write_text(text)
+        written.append(name)
+
+    yield write
+    for name in written:
+        sys.modules.pop(name, None)
+
+
+def test_a_task_is_found_by_its_import_path():
+    assert registry.find("tests.app.tasks.add") is tasks.add
+    assert registry.find("tests.app.tasks.stock") is tasks.stock
+
+
+def test_a_named_task_is_found_by_its_name_and_by_its_path():
+    assert registry.find("send_welcome", "tests.app.tasks.send") is tasks.send
+    assert registry.find("send_welcome", "an.older.place") is tasks.send
+    assert registry.find("tests.app.tasks.send") is tasks.send
+
+
+def test_a_module_is_imported_for_the_path_of_a_name(module):
+    module("taskq_named", "from django_taskq import background\n@background(name='named')\ndef body(): ...\n")
+
+    assert registry.find("named") is None
+    assert registry.find("named", "taskq_named.body").wire_name == "named"
+    assert registry.find("named") is not None
+
+
+def test_a_task_at_the_path_that_bears_another_name_is_unknown():
+    assert registry.find("another_name", "tests.app.tasks.add") is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["no.such.module", "tests.app.tasks.missing", "plain", "", "a b", "..", "tests.app.tasks.add.x", "é.ü", "a\x00b"],
+)
+def test_a_name_that_nothing_bears_is_unknown(name):
+    assert registry.find(name) is None
+
+
+@pytest.mark.parametrize("name", ["tests.app.tasks.not_a_task", "os.system", "os", "tests.app.tasks.background"])
+def test_what_is_no_task_is_refused(name):
+    with pytest.raises(registry.NotATask):
+        registry.find(name)
+    with pytest.raises(registry.NotATask):
+        registry.find("a_name", name)
+
+
+@pytest.mark.parametrize("text", ["1 / 0", "import nothing_like_this", "raise SystemExit(3)", "def (:"])
+def test_a_module_that_cannot_be_imported_is_only_absent(module, text):
+    module("taskq_broken", text)
+
+    assert registry.find("taskq_broken.body") is None
+
+
+def test_names_that_two_tasks_bear_are_told(monkeypatch):
+    monkeypatch.setattr(registry, "_declared", {})
+    background(name="twice")(first)
+    background(name="twice")(second)
+    background(name="twice")(second)  # as when a module is loaded again
+    background(name="once")(first)
+
+    assert registry.clashes() == {"twice": [f"{__name__}.first", f"{__name__}.second"]}
+    assert registry.find("twice", f"{__name__}.second").func is second
+
+
+def first(): ...
+
+
+def second(): ...
