@@ -118,6 +118,8 @@ class RedisBackend(BaseTaskBackend):
 
     def _draft(self, task: Task, args: Sequence[Any], kwargs: Mapping[str, Any], where: str) -> Draft:
         """Return the result to hand out and the record to store; all that can be refused is refused here."""
+        if task.takes_context and "context" in kwargs:
+            raise TypeError(f"{task.name}: the argument 'context' is given to the task when it runs.")
         result = TaskResult(
             task=task,
             id=new_id(),

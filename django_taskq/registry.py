@@ -34,22 +34,28 @@ def find(name: str, path: str | None = None) -> Task | None:
     what can be imported and is no task: it is never called.
     """
     path = path or name
-    declared = _declared.get(name, {})
-    if path in declared:
-        return declared[path]
-    if declared:
-        return next(iter(declared.values()))
-    found = _imported(path)
-    if found is None:
-        return None
-    if not isinstance(found, base.Task):
-        raise NotATask(f"{path} is no task.")
-    return found if wire_name(found) == name else None
+    task = _registered(name, path)
+    if task is None:
+        found = _imported(path)
+        # Its module may have declared it on being imported, whatever the path itself leads to.
+        task = _registered(name, path)
+        if task is None and isinstance(found, base.Task):
+            # A task that was given a name later still answers to its import path, which stands in older records.
+            return found if name in (wire_name(found), found.module_path) else None
+        if task is None and found is not None:
+            raise NotATask(f"{path} is no task.")
+    return task
 
 
 def clashes() -> dict[str, list[str]]:
     """Return the names that several tasks bear, with their import paths."""
     return {name: sorted(tasks) for name, tasks in _declared.items() if len(tasks) > 1}
+
+
+def _registered(name: str, path: str) -> Task | None:
+    """Return the task that was declared with a name: the one at this path, or else the first."""
+    declared = _declared.get(name, {})
+    return declared.get(path) or next(iter(declared.values()), None)
 
 
 def _imported(path: str) -> object | None:

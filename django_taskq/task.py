@@ -10,7 +10,6 @@ from inspect import iscoroutinefunction
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
 from asgiref.sync import async_to_sync, sync_to_async
-from django.utils.module_loading import import_string
 
 from . import registry
 from .compat import DEFAULT_TASK_BACKEND_ALIAS, DEFAULT_TASK_QUEUE_NAME, InvalidTask, Task, TaskResult, base
@@ -122,9 +121,12 @@ class BackgroundTask(Task, Generic[P, R]):
 def _rebuilt(task_class: type[BackgroundTask[..., Any]], path: str, values: dict[str, Any]) -> BackgroundTask[..., Any]:
     """Make a pickled task anew from the one at its import path."""
     try:
-        return task_class(func=import_string(path).func, **values)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"Expected {path!r} to point to a Task instance.") from error
+        found = registry.find(values["wire_name"], path)
+    except registry.NotATask:
+        found = None
+    if found is None:
+        raise ValueError(f"Expected {path!r} to point to a Task instance.")
+    return task_class(func=found.func, **values)
 
 
 def unchecked(kind: type[T], values: Mapping[str, Any]) -> T:
