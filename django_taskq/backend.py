@@ -50,8 +50,9 @@ class RedisBackend(BaseTaskBackend):
 
     def __init__(self, alias: str, params: Mapping[str, Any]) -> None:
         self.params = dict(params)
-        listed = isinstance(self.params.get("QUEUES", []), Sequence | set | frozenset)
-        super().__init__(alias, self.params if listed else {**self.params, "QUEUES": []})
+        queues = self.params.get("QUEUES", ())
+        usable = isinstance(queues, Iterable) and not isinstance(queues, str)
+        super().__init__(alias, self.params if usable else {**self.params, "QUEUES": []})
 
     @cached_property
     def conf(self) -> Options:

@@ -54,7 +54,7 @@ def _queue_problems(queues: object) -> Iterable[str]:
 def check_names(app_configs: Iterable[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
     """Check that no two tasks have one name: a worker couldn't tell which of them is meant."""
     for config in apps.get_app_configs():
-        # Tasks that nothing has imported yet are declared where Django's documentation puts them.
+        # Tasks that nothing has imported yet are mostly declared here. What fails is said by whoever needs it.
         with contextlib.suppress(Exception):
             import_module(f"{config.name}.tasks")
     return [

@@ -56,10 +56,18 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+#: Fields in which None would not mean that the backend decides.
+_NEVER_NONE = {"retry_on", "bury_on"}
+
+
 def check_policy(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the policy fields in their lasting form, or raise InvalidTask; None stays."""
+    """Return the policy fields in their lasting form, without those that are None; or raise InvalidTask."""
     try:
-        return {name: _CHECKS[name](value) for name, value in fields.items() if name in _CHECKS and value is not None}
+        return {
+            name: _CHECKS[name](value)
+            for name, value in fields.items()
+            if name in _CHECKS and (value is not None or name in _NEVER_NONE)
+        }
     except ValueError as error:
         raise InvalidTask(str(error)) from error
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import pkgutil
+from importlib import import_module
 
 from .compat import Task, base
 
@@ -33,7 +33,8 @@ def find(name: str, path: str | None = None) -> Task | None:
     `path` is where its module says that it is, when that differs from the name. Raise `NotATask` for
     what can be imported and is no task: it is never called.
     """
-    path = path or name
+    # The path comes from Redis, where any client may have written it.
+    path = path if isinstance(path, str) and path else name
     task = _registered(name, path)
     if task is None:
         found = _imported(path)
@@ -60,11 +61,12 @@ def _registered(name: str, path: str) -> Task | None:
 
 def _imported(path: str) -> object | None:
     """Import what a dotted path names; whatever its module raises, it is only absent."""
-    try:
-        found: object = pkgutil.resolve_name(path)
-        return found
-    except (ImportError, AttributeError, ValueError):
+    module, _, name = path.rpartition(".")
+    if not module:
         return None
-    except (Exception, SystemExit):
-        logger.warning("Importing %s failed", path, exc_info=True)
+    try:
+        return getattr(import_module(module), name, None)
+    except (Exception, SystemExit) as error:
+        if not isinstance(error, ModuleNotFoundError) or not f"{module}.".startswith(f"{error.name}."):
+            logger.warning("%s can't be imported", module, exc_info=True)
         return None

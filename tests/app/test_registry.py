@@ -57,7 +57,7 @@ def test_a_name_that_nothing_bears_is_unknown(name):
     assert registry.find(name) is None
 
 
-@pytest.mark.parametrize("name", ["tests.app.tasks.not_a_task", "os.system", "os", "tests.app.tasks.background"])
+@pytest.mark.parametrize("name", ["tests.app.tasks.not_a_task", "os.system", "tests.app.tasks.background"])
 def test_what_is_no_task_is_refused(name):
     with pytest.raises(registry.NotATask):
         registry.find(name)
@@ -66,10 +66,24 @@ def test_what_is_no_task_is_refused(name):
 
 
 @pytest.mark.parametrize("text", ["1 / 0", "import nothing_like_this", "raise SystemExit(3)", "def (:"])
-def test_a_module_that_cannot_be_imported_is_only_absent(module, text):
+def test_a_module_that_cannot_be_imported_is_only_absent(module, text, caplog):
     module("taskq_broken", text)
 
     assert registry.find("taskq_broken.body") is None
+    assert "taskq_broken can't be imported" in caplog.text
+    assert caplog.records[0].exc_info
+
+
+def test_a_module_that_is_not_there_is_not_worth_a_line(caplog):
+    assert registry.find("no.such.module") is None
+    assert registry.find("tests.app.no_such_module.body") is None
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("path", [None, "", 5, [], {}])
+def test_a_path_that_is_no_path_is_passed_over(path):
+    assert registry.find("tests.app.tasks.add", path) is tasks.add
+    assert registry.find("gone", path) is None
 
 
 def test_names_that_two_tasks_bear_are_told(monkeypatch):
