@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 
 import fakeredis
-from asgiref.sync import sync_to_async
+from asgiref.sync import async_to_sync, sync_to_async
 from django.tasks import TaskResultStatus
 
 from django_taskq.backend import RedisBackend
@@ -92,7 +92,8 @@ class InlineControl:
     def limit(self):
         return contextlib.nullcontext()
 
-    alimit = limit
+    def alimit(self):
+        return contextlib.nullcontext()
 
 
 class DrainingBackend(OneAttemptBackend):
@@ -105,9 +106,10 @@ class DrainingBackend(OneAttemptBackend):
         return result
 
     def _drain(self, queue):
-        application = Application(self)
+        application = Application.connect(self.alias)
         while (lease := claim_one([queue])) is not None:
-            outcome = application.perform(lease, InlineControl())
+            perform = async_to_sync(application.aperform) if application.is_coroutine(lease) else application.perform
+            outcome = perform(lease, InlineControl())
             settle(BROKER, lease, outcome)
             if isinstance(outcome, Failed) and outcome.error.error == "builtins.KeyboardInterrupt":
                 raise KeyboardInterrupt
