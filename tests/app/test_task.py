@@ -81,7 +81,8 @@ def test_what_belongs_to_one_enqueue_is_no_declaration(option):
 BAD_POLICIES = [
     {"max_attempts": 0}, {"max_attempts": True}, {"max_attempts": 2.5}, {"timeout": 0}, {"timeout": -1},
     {"result_ttl": -1}, {"backoff": -1}, {"backoff": {"bas": 1}}, {"backoff": "5"}, {"retry_on": (5,)},
-    {"retry_on": "OSError"}, {"bury_on": (int,)}, {"retry_on": None}, {"bury_on": None}, {"on_commit": ""}, {"on_commit": 1}, {"name": ""}, {"name": 5},
+    {"retry_on": "OSError"}, {"bury_on": (int,)},
+    {"retry_on": None}, {"bury_on": None}, {"on_commit": ""}, {"on_commit": 1}, {"name": ""}, {"name": 5},
     {"name": "a\nb"}, {"name": "x" * 256}, {"priority": 101}, {"priority": 0.5},
     {"queue_name": ""}, {"queue_name": "a:b"},
 ]  # fmt: skip
