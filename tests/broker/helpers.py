@@ -138,6 +138,14 @@ def dump(broker: Broker) -> dict[bytes, object]:
     return {key: readers[client.type(key)](key) for key in client.scan_iter(count=1000)}
 
 
+class Held:
+    """A lease as somebody remembers it."""
+
+    def __init__(self, lease: Lease, **changes: object) -> None:
+        self.id, self.queue, self.token = lease.id, lease.queue, lease.token
+        self.__dict__.update(changes)
+
+
 #: Every way in which a lease ends, by the name of its script.
 SETTLEMENTS = {
     "complete": lambda lease: Complete(lease, RESULT),
