@@ -8,6 +8,7 @@
     ├── Retry                run me again
     └── Bury                 never run me again
     TaskqError
+    ├── UnknownTask          no worker knew its name
     └── Crash
         ├── LeaseExpired     nobody renewed its lease: the whole worker or machine is gone
         ├── WorkerLost       its process died while it ran
@@ -19,6 +20,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ..broker.exceptions import TaskqError
+
+#: A hundred years, after which Redis's scores and Python's dates are no longer sure.
+MOST_SECONDS = 3_155_760_000
 
 
 class TaskTimeout(TimeoutError):
@@ -43,6 +47,8 @@ class Retry(TaskSignal):
     """Fail this attempt and run the task again, `after` seconds from now; None leaves that to its backoff."""
 
     def __init__(self, after: float | None = None) -> None:
+        if after is not None and not 0 <= after <= MOST_SECONDS:
+            raise ValueError(f"Retry takes a number of seconds from 0 to {MOST_SECONDS}, not {after!r}.")
         self.after = after
         super().__init__("The task asked to be retried" + (f" after {after} s." if after is not None else "."))
 
@@ -53,6 +59,10 @@ class Bury(TaskSignal):
     def __init__(self, reason: str = "") -> None:
         self.reason = reason
         super().__init__(reason or "The task asked to be buried.")
+
+
+class UnknownTask(TaskqError):
+    """No worker knew this task, or this version of it, for as long as `unknown_ttl`."""
 
 
 class Crash(TaskqError):

@@ -107,7 +107,7 @@ class Supervisor:
                 self._exit = ExitCode.ERROR
             finally:
                 self._finish()
-        logger.info("Worker %s ended: %s", self._settings.name, (self._exit or ExitCode.ERROR).name.lower())
+        logger.info("Worker %s ended: %s", self._settings.name, self._exit.name.lower())
         return self._exit
 
     def reload(self) -> None:

@@ -1,0 +1,1 @@
+"""Commands, and what the processes behind them share."""
