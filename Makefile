@@ -60,7 +60,7 @@ matrix: $(VENV)/.has-test ## Run the broker suite on Redis 6.2, Redis 8 and Valk
 
 .PHONY: checker
 checker: $(VENV)/.has-test ## Run the random checker of the protocol for CHECKER_STEPS steps
-	TASKQ_CHECKER_STEPS=$(CHECKER_STEPS) $(BIN)/python -m pytest tests/chaos/test_checker.py $(PYTEST_ARGS)
+	TASKQ_CHECKER_STEPS=$(CHECKER_STEPS) $(BIN)/python -m pytest -s tests/checker/test_checker.py $(PYTEST_ARGS)
 
 .PHONY: kill-run
 kill-run: $(VENV)/.has-test ## Kill a child every second for KILL_SECONDS seconds and count what became of each task
