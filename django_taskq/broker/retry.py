@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 JITTERS = ("none", "equal", "full")
+#: Largest base and cap in seconds, a hundred years; with it every due time is an exact score.
+LONGEST_DELAY = 3_155_760_000
 #: Attempts after which the delay is the cap.
 _LARGEST_EXPONENT = 60
 
@@ -26,10 +29,10 @@ class RetryPolicy:
     jitter: str = "equal"
 
     def __post_init__(self) -> None:
-        for name in ("base", "factor", "cap"):
+        for name, most in (("base", LONGEST_DELAY), ("factor", sys.float_info.max), ("cap", LONGEST_DELAY)):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-                raise ValueError(f"backoff: {name} must be a number of at least 0, not {value!r}.")
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+                raise ValueError(f"backoff: {name} must be a number from 0 to {most}, not {_shown(value)}.")
         if self.jitter not in JITTERS:
             raise ValueError(f"backoff: jitter must be one of {', '.join(JITTERS)}, not {self.jitter!r}.")
 
@@ -63,6 +66,13 @@ class RetryPolicy:
         elif self.jitter == "full":
             delay *= random
         return round(delay * 1000)
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # an integer of thousands of digits
+        return "such a long number"
 
 
 def decide(attempt: int, max_attempts: int, policy: RetryPolicy, random: float) -> int | None:
