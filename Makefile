@@ -23,6 +23,14 @@ help: ## List the targets
 test: $(VENV)/.has-test ## Run the tests (makes .venv; needs Python 3.11 or newer, and no running server)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
+.PHONY: demo
+demo: $(VENV)/.has-demo ## Serve the shop with worker and admin until Ctrl+C (needs no running server either)
+	@$(BIN)/python -m scripts.demo
+
+.PHONY: demo-check
+demo-check: $(VENV)/.has-demo ## Run the demo without a person: place orders, wait until all is done, report
+	@$(BIN)/python -m scripts.demo --check
+
 .PHONY: check
 check: lint types imports test ## Run every check and the tests
 

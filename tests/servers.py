@@ -70,7 +70,8 @@ def project_url() -> str:
     return f"unix://{project_socket()}?db=0"
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """Ask for a process's end when its parent has ended; on Linux only."""
     if _libc is not None:
         _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -129,7 +130,13 @@ class Server:
             del command[position : position + 2]
         with open(os.path.join(self.folder, "log"), "ab") as log:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, preexec_fn=_die_with_parent
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                # Ctrl+C is for us, not for the server that we still need on the way out.
+                start_new_session=True,
+                preexec_fn=die_with_parent,
             )
         return self._answers(self.process)
 
