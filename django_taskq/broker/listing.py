@@ -7,7 +7,7 @@ counting what stands before it, never by reading that, so a far page costs as li
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -30,7 +30,7 @@ class Entry(NamedTuple):
 class MergedListing:
     """The entries of one place of some queues, by ascending or descending score."""
 
-    def __init__(self, broker: Broker, place: str, queues: Sequence[str], *, descending: bool = False) -> None:
+    def __init__(self, broker: Broker, place: str, queues: Iterable[str], *, descending: bool = False) -> None:
         if place not in PLACES:
             raise ValueError(f"place must be one of {', '.join(PLACES)}, not {place!r}.")
         self._client = broker.client
@@ -63,11 +63,12 @@ class MergedListing:
         """Return how many entries stand before those with a score."""
         return sum(self._before(score))
 
-    def places(self, record_id: str) -> list[Entry]:
-        """Return where a record is; nothing, when it is in none of these queues."""
-        scores = self._pipelined("zscore", [(key, record_id) for key in self._keys.values()])
-        found = zip(self._keys, scores, strict=True)
-        return [Entry(record_id, queue, int(score)) for queue, score in found if score is not None]
+    def places(self, ids: Sequence[str]) -> list[Entry]:
+        """Return where records are, in their order, without those that are in none of these queues."""
+        asked = [(record_id, queue) for record_id in ids for queue in self._keys]
+        scores = self._pipelined("zscore", [(self._keys[queue], record_id) for record_id, queue in asked])
+        found = zip(asked, scores, strict=True)
+        return [Entry(record_id, queue, int(score)) for (record_id, queue), score in found if score is not None]
 
     @property
     def _filled(self) -> list[str]:

@@ -66,11 +66,11 @@ def test_a_page_behind_the_end_is_empty(broker):
     assert MergedListing(broker, "dead", []).page(0, 10) == []
 
 
-def test_a_record_is_found_in_whichever_queue_it_is(broker):
+def test_records_are_found_in_whichever_queue_they_are(broker):
     fill(broker, {"a": [1], "b": [2]})
     listing = MergedListing(broker, "dead", ["a", "b"])
-    assert [(entry.queue, entry.score) for entry in listing.places("b00000")] == [("b", 2)]
-    assert listing.places("c00000") == []
+    assert listing.places(["b00000", "c00000", "a00000"]) == [("b00000", "b", 2), ("a00000", "a", 1)]
+    assert listing.places([]) == []
 
 
 def test_walking_oldest_first_stops_at_its_bound_and_survives_removals(broker):

@@ -1,0 +1,25 @@
+"""The admin's pages over Redis, registered with the default site.
+
+A project with a site of its own calls `register(site)`.
+"""
+
+from __future__ import annotations
+
+from django.contrib import admin
+
+from .dashboard.deadletters import DeadLetterAdmin
+from .dashboard.leases import LeaseAdmin
+from .dashboard.queues import QueueAdmin
+from .models import DeadLetter, Lease, Queue
+
+__all__ = ["DeadLetterAdmin", "LeaseAdmin", "QueueAdmin", "register"]
+
+
+def register(site: admin.AdminSite) -> None:
+    """Register all pages with a site."""
+    site.register(Queue, QueueAdmin)
+    site.register(Lease, LeaseAdmin)
+    site.register(DeadLetter, DeadLetterAdmin)
+
+
+register(admin.site)
