@@ -51,7 +51,7 @@ def _moment_or_none(ms: int | None) -> datetime | None:
     return None if ms is None else moment(ms)
 
 
-def _ms(when: datetime) -> int:
+def milliseconds_of(when: datetime) -> int:
     """Return a datetime in whole ms, rounded up: a task never starts before its time."""
     aware = timezone.make_aware(when, timezone.get_default_timezone()) if timezone.is_naive(when) else when
     return -((EPOCH - aware) // MILLISECOND)
@@ -60,7 +60,7 @@ def _ms(when: datetime) -> int:
 def to_record(result: TaskResult, conf: Options) -> NewRecord:
     """Return what to store for a result that was just made; raise ValueError when that is too large."""
     task = as_background(result.task)
-    run_after = None if task.run_after is None else _ms(task.run_after)
+    run_after = None if task.run_after is None else milliseconds_of(task.run_after)
     envelope = _envelope(task, result, run_after, conf).to_bytes()
     if len(envelope) > conf.max_payload_bytes:
         raise ValueError(
@@ -73,7 +73,7 @@ def to_record(result: TaskResult, conf: Options) -> NewRecord:
         envelope=envelope,
         priority=int(task.priority),
         delay_ms=0 if task.delay is None else max(-(-task.delay // MILLISECOND), 0),
-        at_ms=max(run_after or 0, 0),
+        at_ms=run_after or 0,
         key=task.idempotency_key,
         key_ttl_ms=conf.idempotency_ttl_ms,
     )

@@ -55,6 +55,13 @@ def test_what_a_task_leaves_open_is_the_backends(with_options, redis_server):
     assert envelope.meta == {}
 
 
+def test_what_a_task_says_goes_before_the_backend(with_options, inspector):
+    with_options(max_attempts=7, timeout=60, result_ttl=30, backoff={"base": 9})
+    envelope = inspector.record(tasks.send.enqueue(1).id).envelope
+
+    assert (envelope.max_attempts, envelope.timeout_ms, envelope.result_ttl_ms, envelope.backoff.base) == (5, 300, 0, 2)
+
+
 def test_a_result_is_ready_at_once(backend):
     before = timezone.now()
     result = tasks.add.enqueue(1, b=(2, 3))

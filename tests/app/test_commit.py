@@ -6,10 +6,9 @@ import asyncio
 import threading
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
-from functools import partial
 
 import pytest
-from asgiref.sync import async_to_sync
+from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connections, transaction
 from django.db.transaction import TransactionManagementError, atomic
 from django.test import TestCase
@@ -17,6 +16,7 @@ from django.test import TestCase
 from django_taskq import background
 from django_taskq.compat import TaskResultDoesNotExist, TaskResultStatus, task_backends
 from tests.app import tasks
+from tests.app.test_backend import claim
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "other"])
 
@@ -226,22 +226,22 @@ def test_a_task_that_a_hook_enqueues_is_stored(backend):
 
 
 def test_aenqueue_off_commit_does_not_ask_the_thread_sensitive_thread(backend):
-    async def enqueue_while_it_is_busy():
-        release = threading.Event()
-        busy = asyncio.ensure_future(sync_wait(release))
+    held, release = threading.Event(), threading.Event()
+
+    def hold():
+        held.set()
+        release.wait(10)
+
+    async def enqueue_while_it_is_held():
+        holding = asyncio.ensure_future(sync_to_async(hold)())
+        await asyncio.to_thread(held.wait, 10)
         try:
             return await asyncio.wait_for(tasks.at_once.aenqueue(), timeout=5)
         finally:
             release.set()
-            await busy
+            await holding
 
-    assert stored(async_to_sync(enqueue_while_it_is_busy)())
-
-
-async def sync_wait(event):
-    from asgiref.sync import sync_to_async
-
-    await sync_to_async(partial(event.wait, 10))()
+    assert stored(async_to_sync(enqueue_while_it_is_held)())
 
 
 def test_a_result_is_refreshed_after_the_commit(backend):
@@ -259,8 +259,6 @@ def test_tasks_of_one_block_keep_their_order(backend):
         ids = [tasks.add.enqueue(number).id for number in range(3)]
 
     assert ids == sorted(ids)
-    from tests.app.test_backend import claim
-
     assert [lease.id for lease in claim(backend.broker, 3)] == ids
 
 

@@ -103,7 +103,7 @@ def test_c65_times_below_a_second_are_kept():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "expected"), [(0, 0), (0.0, 0), (1e-9, 1), (0.0004, 1), (0.3, 300), (1.1, 1100), (30, 30_000)]
+    ("seconds", "expected"), [(0, 0), (0.0, 0), (1e-12, 1), (0.0004, 1), (0.3, 300), (1.1, 1100), (30, 30_000)]
 )
 def test_c65_no_time_but_zero_becomes_zero(seconds, expected):
     assert milliseconds(seconds) == expected

@@ -191,6 +191,19 @@ def test_after_a_failed_push_others_fail_at_once_for_a_second(monkeypatch, backe
     assert tasks.add.enqueue(4).enqueued_at is not None
 
 
+def test_an_outage_is_forgotten_with_the_settings(backend, monkeypatch, settings):
+    def fail(self, page):
+        raise BrokerUnavailable("timed out", maybe_executed=True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Broker, "enqueue", fail)
+        with pytest.raises(EnqueueError):
+            tasks.add.enqueue(1)
+    settings.TASKS = dict(settings.TASKS)
+
+    assert tasks.add.enqueue(2).enqueued_at is not None
+
+
 def test_refused_records_do_not_stop_those_behind(backend, monkeypatch):
     """Only what says that Redis is away makes others fail."""
 

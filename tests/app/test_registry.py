@@ -45,6 +45,12 @@ def test_a_module_is_imported_for_the_path_of_a_name(module):
     assert registry.find("named") is not None
 
 
+def test_a_task_that_stands_under_another_name_in_its_module_is_found(module):
+    module("taskq_indirect", "from django_taskq import background\ndef body(): ...\nmade = background(body)\n")
+
+    assert registry.find("taskq_indirect.body").wire_name == "taskq_indirect.body"
+
+
 def test_a_task_at_the_path_that_bears_another_name_is_unknown():
     assert registry.find("another_name", "tests.app.tasks.add") is None
 
