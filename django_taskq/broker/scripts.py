@@ -13,6 +13,7 @@ from typing import Any
 from redis.exceptions import NoScriptError
 
 from .client import Client, translated
+from .cluster import ClusterClient
 from .settlements import Argument
 
 FOLDER = Path(__file__).parent.parent / "lua"
@@ -84,6 +85,8 @@ def _send(client: Client, key: str, calls: Sequence[Call], command: str) -> list
             return [client.execute_command(*commands[0])]
         except NoScriptError as error:
             return [error]
+    if isinstance(client, ClusterClient):
+        return client.send(key, commands)
     with client.pipeline(transaction=False) as pipeline:
         for arguments in commands:
             pipeline.execute_command(*arguments)

@@ -1,0 +1,64 @@
+"""What redis-py raises, as the errors of `exceptions`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from redis import exceptions as errors
+
+from .exceptions import BrokerError, BrokerUnavailable, ConfigurationError, OutOfMemory, TaskqError
+
+_UNAVAILABLE = {
+    "LOADING", "READONLY", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MISCONF", "NOREPLICAS", "UNBLOCKED"
+}  # fmt: skip
+_REFUSED = {"NOAUTH", "WRONGPASS", "NOPERM"}
+#: Settings that are wrong, which have no code of their own.
+_MISCONFIGURED = re.compile(r"AUTH <password> called|no password is set|DB index is out of range|invalid DB index")
+#: No connection was left in our own pool.
+_POOL_IS_EMPTY = "Too many connections"
+#: The node isn't the master any more: a new connection finds the one that is.
+_DEMOTED = {"READONLY", "UNBLOCKED"}
+#: The code of an error, which Redis 6.2 hides behind its own text when a script met it.
+_CODE = re.compile(r"(?:^|: ?-)([A-Z]+) ")
+
+
+@contextmanager
+def translated(client: Any) -> Iterator[None]:
+    """Turn what redis-py raises into the errors of `exceptions`."""
+    try:
+        yield
+    except (errors.RedisError, errors.RedisClusterException) as error:
+        if isinstance(error, errors.ReadOnlyError) or _code(error) in _DEMOTED:
+            _drop_idle_connections(client)
+        raise _translation(error) from error
+
+
+def _drop_idle_connections(client: Any) -> None:
+    pool = getattr(client, "connection_pool", None)
+    if pool is not None:
+        pool.disconnect(inuse_connections=False)
+
+
+def _code(error: Exception) -> str:
+    match = _CODE.search(str(error))
+    return match[1] if match else ""
+
+
+def _translation(error: Exception) -> TaskqError:
+    text, code = str(error), _code(error)
+    refused = errors.AuthenticationError | errors.AuthorizationError | errors.NoPermissionError
+    if isinstance(error, refused) or code in _REFUSED or _MISCONFIGURED.search(text):
+        return ConfigurationError(f"Redis refuses us: {text}")
+    if isinstance(error, errors.OutOfMemoryError) or code == "OOM":
+        return OutOfMemory(f"Redis is at its maxmemory: {text}")
+    not_now = (
+        errors.BusyLoadingError | errors.ReadOnlyError | errors.ClusterDownError | errors.MovedError | errors.AskError
+    )
+    if isinstance(error, not_now) or code in _UNAVAILABLE:
+        return BrokerUnavailable(text, maybe_executed=False)
+    if isinstance(error, errors.ConnectionError | errors.TimeoutError | errors.RedisClusterException):
+        return BrokerUnavailable(text, maybe_executed=not getattr(error, "unsent", False))
+    return BrokerError(text)
