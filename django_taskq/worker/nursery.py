@@ -21,6 +21,8 @@ LIMIT_GRACE = 5.0
 MOST_FAILED_STARTS = 5
 #: Seconds before a start that follows a failed one, and at most.
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+#: Processes that run a suspect alone, at a time: a long task mustn't hold up many, and each takes its memory.
+MOST_ALONE = 8
 #: Seconds that an order to stop may take a child that holds nothing.
 IDLE_PATIENCE = 0.3
 #: Seconds that a child may take to exit after its main loop has ended.
@@ -76,8 +78,8 @@ class Nursery:
             child.stop(self._settings.reload_timeout)
 
     def run_suspects(self) -> None:
-        """Start a process for each suspect, as many at a time as there are children."""
-        while sum(child.is_alone for child in self.children) < self._settings.processes:
+        """Start a process for each suspect, some at a time."""
+        while sum(child.is_alone for child in self.children) < MOST_ALONE:
             if (suspect := self._recovery.next_suspect()) is None:
                 return
             self._start(ChildProcess(self._context, self._settings, self._connect, (suspect.lease,)))

@@ -1,0 +1,153 @@
+"""Tasks that run in the worker processes of the tests; they note what happens in a file that the test reads."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import time
+
+from django_taskq import Bury, Retry, background
+
+NOTES = "TASKQ_TEST_NOTES"
+
+
+def note(*words):
+    """Add a line; short appends to one file don't mix."""
+    with open(os.environ[NOTES], "a") as file:
+        file.write(" ".join(map(str, words)) + "\n")
+
+
+def notes():
+    try:
+        with open(os.environ[NOTES]) as file:
+            return file.read().splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def wait_for_note(line, seconds=30):
+    deadline = time.monotonic() + seconds
+    while line not in notes() and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+
+@background
+def add(a, b=0):
+    return a + b
+
+
+@background
+async def aadd(a, b=0):
+    await asyncio.sleep(0)
+    return a + b
+
+
+@background(backoff=0)
+def fail(text="no luck"):
+    raise ValueError(text)
+
+
+@background(backoff=0, max_attempts=2)
+def raise_named(name):
+    raise {
+        "SystemExit": SystemExit(0),
+        "KeyboardInterrupt": KeyboardInterrupt(),
+        "CancelledError": asyncio.CancelledError(),
+        "GeneratorExit": GeneratorExit(),
+        "BaseException": BaseException("base"),
+    }[name]
+
+
+@background(backoff=0, max_attempts=2)
+async def araise_named(name):
+    raise_named.func(name)
+
+
+@background(backoff=0, max_attempts=3)
+def retry_once(context_free=True):
+    note("try")
+    if len(notes()) < 2:
+        raise Retry(after=0)
+    return "done"
+
+
+@background
+def bury():
+    raise Bury("bad card")
+
+
+@background(backoff=0.05)
+def hold(name="a", until="go"):
+    """Run until a line is noted."""
+    note("begin", name)
+    wait_for_note(until)
+    note("end", name)
+    return name
+
+
+@background(backoff=0.05)
+async def ahold(name="a", until="go"):
+    note("begin", name)
+    while until not in notes():
+        await asyncio.sleep(0.01)
+    note("end", name)
+
+
+@background(backoff=0.05, max_attempts=3)
+def kill_own_process(after="go"):
+    note("killer")
+    wait_for_note(after)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@background(backoff=0, max_attempts=2)
+def exit_process():
+    note("exit")
+    os._exit(3)
+
+
+@background
+def hold_interpreter(seconds):
+    """Stay in one C call, so that no other thread of the process runs; the regular expression can't be interrupted."""
+    note("begin")
+    end = time.monotonic() + seconds
+    length = 20
+    while time.monotonic() < end:
+        started = time.monotonic()
+        re.match(r"(a+)+b", "a" * length)
+        if 2 * (time.monotonic() - started) < end - time.monotonic():
+            length += 1
+    note("end")
+
+
+@background(timeout=0.3, max_attempts=1)
+def overrun(way):
+    note("begin", way)
+    if way == "loop":
+        while True:
+            pass
+    if way == "swallow":
+        try:
+            wait_for_note("never", 5)
+        except TimeoutError:
+            return "in time"
+    if way == "sleep":
+        time.sleep(30)
+    return None
+
+
+@background(timeout=0.3, max_attempts=1)
+async def aoverrun():
+    await asyncio.sleep(30)
+
+
+@background(takes_context=True)
+def tell_lease(context, until="go"):
+    """Wait until the lease is lost or someone asks for an end, and note which."""
+    note("begin", context.attempt)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and not context.lease_lost and not context.cancel_requested:
+        time.sleep(0.01)
+    note("lost" if context.lease_lost else "cancelled" if context.cancel_requested else "nothing")

@@ -1,0 +1,13 @@
+"""Settings of the worker processes that the tests start."""
+
+from __future__ import annotations
+
+import os
+
+from tests.settings import *  # noqa: F403
+from tests.settings import TASKS as _TASKS
+
+DEBUG = os.environ.get("TASKQ_TEST_DEBUG") == "1"
+
+_options = {**_TASKS["default"]["OPTIONS"], "lease_seconds": float(os.environ.get("TASKQ_TEST_LEASE", "3"))}
+TASKS = {"default": {**_TASKS["default"], "QUEUES": ["default"], "OPTIONS": _options}}

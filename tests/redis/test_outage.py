@@ -1,0 +1,120 @@
+"""Redis goes away and comes back, and the worker is still there."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+from django.test import override_settings
+
+from tests.redis import jobs
+from tests.settings import TASKS
+from tests.waiting import wait_until
+
+
+@pytest.fixture
+def server(new_server, monkeypatch):
+    """Give a server of its own, which keeps its data over a restart; tasks are enqueued there too."""
+    own = new_server("--appendonly", "yes", "--appendfsync", "always")
+    monkeypatch.setenv("TASKQ_TEST_URL", own.unix_url)
+    tasks = {"default": {**TASKS["default"], "OPTIONS": {"url": own.unix_url}}}
+    with override_settings(TASKS=tasks):
+        yield own
+
+
+def test_a_worker_waits_for_redis_at_its_start(server, start_worker, ended):
+    result = jobs.add.enqueue(1)
+    server.stop()
+    worker = start_worker()
+    wait_until(lambda: "Starting: " in worker.log)
+
+    server.start()
+
+    assert [record.state for record in ended(result)] == ["succeeded"]
+
+
+@pytest.mark.parametrize("state", ["starting", "idle", "busy waiting"])
+def test_a_worker_without_redis_ends_within_a_second(state, server, start_worker, ended):
+    if state != "starting":
+        worker = start_worker()
+        ended(jobs.add.enqueue(1))
+    server.stop()
+    if state == "starting":
+        worker = start_worker()
+    wait_until(lambda: "trying again" in worker.log)
+    if state == "busy waiting":
+        wait_until(lambda: worker.log.count("trying again") >= 3)
+    started = time.monotonic()
+
+    worker.signal(signal.SIGTERM)
+
+    assert worker.wait() == 0
+    assert time.monotonic() - started < 1
+
+
+def test_work_goes_on_after_each_restart_of_redis(server, start_worker, ended):
+    start_worker("--processes", "2", lease=1)
+    ended(jobs.add.enqueue(0))
+
+    for _ in range(3):
+        server.stop()
+        server.start()
+        assert [record.state for record in ended(jobs.add.enqueue(1), timeout=5)] == ["succeeded"]
+
+
+def test_a_finished_task_is_settled_when_redis_is_back(server, start_worker, ended, noted, notes):
+    result = jobs.hold.enqueue()
+    start_worker(lease=5)
+    noted("begin a")
+    server.stop()
+    jobs.note("go")
+    noted("end a")
+
+    server.start()
+
+    (record,) = ended(result)
+    assert (record.state, record.attempts, record.result) == ("succeeded", 1, "a")
+    assert notes().count("begin a") == 1
+
+
+def test_a_pause_of_redis_within_the_lease_costs_nothing(server, start_worker, ended, noted, notes):
+    result = jobs.hold.enqueue()
+    start_worker(lease=2)
+    start_worker(lease=2)
+    noted("begin a")
+    for _ in range(2):
+        server.pause()
+        paused = time.monotonic()
+        wait_until(lambda paused=paused: time.monotonic() - paused > 1)
+        server.resume()
+        resumed = time.monotonic()
+        wait_until(lambda resumed=resumed: time.monotonic() - resumed > 1)
+
+    jobs.note("go")
+
+    (record,) = ended(result)
+    assert (record.state, record.attempts) == ("succeeded", 1)
+    assert notes().count("begin a") == 1
+
+
+def test_a_task_hears_when_an_outage_outlasts_its_lease(server, start_worker, noted):
+    jobs.tell_lease.enqueue()
+    worker = start_worker(lease=1)
+    noted("begin 1")
+
+    server.stop()
+
+    noted("lost", timeout=5)
+    assert worker.process.poll() is None
+
+
+def test_killed_connections_are_made_anew(server, start_worker, ended):
+    start_worker("--processes", "2")
+    ended(jobs.add.enqueue(0))
+
+    with server.client() as client:
+        for kind in ("normal",):
+            client.execute_command("CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes")
+
+    assert [record.state for record in ended(jobs.add.enqueue(1), timeout=3)] == ["succeeded"]
