@@ -148,6 +148,7 @@ class Demo:
             "DJANGO_SETTINGS_MODULE": "config.settings",
             "PYTHONPATH": str(ROOT),
             "PYTHONUNBUFFERED": "1",
+            "DJANGO_RUNSERVER_HIDE_WARNING": "true",
         }
         if not show:
             self._env["SHOP_REMINDER_SECONDS"] = "3"
@@ -163,7 +164,7 @@ class Demo:
 
     def _open_shop(self) -> None:
         for port in free_ports(self._first_port):
-            web = self._run("web", "runserver", "--noreload", f"127.0.0.1:{port}")
+            web = self._run("web", "runserver", "--noreload", "--skip-checks", f"127.0.0.1:{port}")
             try:
                 self._wait(lambda port=port: listens(port), web)
             except DemoError:
