@@ -43,7 +43,8 @@ class _Refused(Exception):
     def error(self, root: str) -> TypeError | ValueError:
         pieces = self.path[::-1]
         shown = "".join(pieces[:_SHOWN]) + ("…" if len(pieces) > _SHOWN else "")
-        return self.kind(f"{root}{shown} {self.reason}")
+        unsupported = "type" if self.kind is TypeError else "value"  # in Django's own words
+        return self.kind(f"Unsupported {unsupported}: {root}{shown} {self.reason}")
 
 
 def to_json(value: object, what: str) -> Any:
