@@ -1,0 +1,147 @@
+"""A TCP proxy in front of a server, which loses what a test tells it to lose."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+
+from tests import servers
+
+
+class Proxy:
+    """Forwards each connection to the port in `target`, as it stands when the connection is opened."""
+
+    def __init__(self, target: int) -> None:
+        self.target = target
+        self.opened = 0
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._sockets: list[socket.socket] = []
+        self._trigger: tuple[bytes, str] | None = None
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def lose_reply_to(self, request: bytes, how: str) -> None:
+        """Lose the next reply to what contains `request`: `cut` the connection instead, or let it `hang`."""
+        self._trigger = (request, how)
+
+    def pass_all(self) -> None:
+        self._trigger = None
+
+    def cut(self) -> None:
+        """End every open connection."""
+        for one in self._sockets:
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def refuse(self) -> None:
+        """Take no further connection."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._accepting.join()
+
+    def close(self) -> None:
+        self.refuse()
+        self.cut()
+        for one in self._sockets:
+            one.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            self.opened += 1
+            try:
+                server = socket.create_connection(("127.0.0.1", self.target))
+            except OSError:
+                client.close()
+                continue
+            for one in (client, server):
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._sockets.append(one)
+            lost: list[str] = []
+            threading.Thread(target=self._requests, args=(client, server, lost), daemon=True).start()
+            threading.Thread(target=self._replies, args=(client, server, lost), daemon=True).start()
+
+    def _requests(self, client: socket.socket, server: socket.socket, lost: list[str]) -> None:
+        for data in _chunks(client):
+            if self._trigger is not None and self._trigger[0] in data:
+                lost.append(self._trigger[1])
+                self._trigger = None
+            with contextlib.suppress(OSError):
+                server.sendall(data)
+        with contextlib.suppress(OSError):
+            server.shutdown(socket.SHUT_WR)
+
+    def _replies(self, client: socket.socket, server: socket.socket, lost: list[str]) -> None:
+        for data in _chunks(server):
+            if lost:
+                if lost[0] == "cut":
+                    break
+                continue
+            with contextlib.suppress(OSError):
+                client.sendall(data)
+        with contextlib.suppress(OSError):
+            client.shutdown(socket.SHUT_RDWR)
+
+
+def _chunks(one: socket.socket) -> Iterator[bytes]:
+    while True:
+        try:
+            data = one.recv(65_536)
+        except OSError:
+            return
+        if not data:
+            return
+        yield data
+
+
+class Answering:
+    """A server that answers every command with OK, and those that contain `command` with a line of the test's."""
+
+    def __init__(self, command: bytes, line: bytes) -> None:
+        self._command, self._line = command, line
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._sockets: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def close(self) -> None:
+        for one in (self._listener, *self._sockets):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            self._sockets.append(client)
+            threading.Thread(target=self._answer, args=(client,), daemon=True).start()
+
+    def _answer(self, client: socket.socket) -> None:
+        for data in _chunks(client):
+            for command in data.split(b"\r\n*"):
+                with contextlib.suppress(OSError):
+                    client.sendall(self._line + b"\r\n" if self._command in command else b"+OK\r\n")
+
+
+def calls_of(server: servers.Server, command: str) -> int:
+    """Count how often a server ran a command since its start (or CONFIG RESETSTAT)."""
+    with server.client() as client:
+        return int(client.info("commandstats").get(f"cmdstat_{command}", {}).get("calls", 0))
