@@ -87,14 +87,6 @@ def hold(name="a", until="go"):
     return name
 
 
-@background(backoff=0.05)
-async def ahold(name="a", until="go"):
-    note("begin", name)
-    while until not in notes():
-        await asyncio.sleep(0.01)
-    note("end", name)
-
-
 @background(backoff=0.05, max_attempts=3)
 def kill_own_process(after="go"):
     note("killer")

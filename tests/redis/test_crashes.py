@@ -6,7 +6,7 @@ import os
 import signal
 
 from tests.redis import jobs
-from tests.redis.conftest import is_alive
+from tests.processes import is_alive, parent_of
 from tests.waiting import wait_until
 
 
@@ -134,7 +134,7 @@ def test_the_end_of_the_fork_server_loses_nothing(start_worker, ended, noted, no
     worker = start_worker(lease=1)
     noted("begin a")
     (child,) = worker.children()
-    server = int(open(f"/proc/{child}/stat").read().rpartition(")")[2].split()[1])
+    server = parent_of(child)
 
     kill(server)
 

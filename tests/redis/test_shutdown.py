@@ -12,7 +12,7 @@ import time
 import pytest
 
 from tests.redis import jobs
-from tests.redis.conftest import ROOT, is_alive
+from tests.processes import ROOT, is_alive
 from tests.waiting import wait_until
 
 

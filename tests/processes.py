@@ -1,0 +1,80 @@
+"""Worker processes that tests start, look at and kill."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class WorkerProcess:
+    """A `runtaskworker` in a process group of its own, with what it wrote."""
+
+    def __init__(self, arguments, environment, log, settings="tests.redis.project"):
+        self.log_path = log
+        command = [sys.executable, "-m", "django", "runtaskworker", f"--settings={settings}", *arguments]
+        with open(log, "ab") as file:
+            self.process = subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
+                start_new_session=True,
+            )  # fmt: skip
+
+    @property
+    def log(self):
+        return self.log_path.read_text(errors="replace")
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def wait(self, timeout=15):
+        """Return the exit code."""
+        try:
+            return self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the worker didn't end:\n{self.log}") from None
+
+    def stop(self, timeout=15):
+        self.signal(signal.SIGTERM)
+        return self.wait(timeout)
+
+    def children(self):
+        """Return the ids of the processes that run tasks: the fork server's, or the supervisor's own."""
+        own = children_of(self.pid)
+        forked = [pid for server in own if "forkserver" in cmdline(server) for pid in children_of(server)]
+        return [pid for pid in [*forked, *(pid for pid in own if "spawn_main" in cmdline(pid))] if is_alive(pid)]
+
+    def kill_group(self):
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait(10)
+
+
+def children_of(pid):
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def cmdline(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
