@@ -115,7 +115,7 @@ def verdict(accepted: dict[str, str], records: list, notes: list[list[str]]) -> 
             faults.append(f"{record_id} {kind}: {record.state} with {len(endings)} successes")
         if record.attempts > record.envelope.max_attempts:
             faults.append(f"{record_id} {kind}: {record.attempts} attempts")
-        if kind == "fail" and record.state != "dead" or kind != "fail" and record.state == "dead":
+        if (record.state == "dead") != (kind == "fail"):
             faults.append(f"{record_id} {kind}: {record.state}")
         grown = [attempt.token for attempt in record.history]
         if grown != sorted(set(grown)):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import signal
 
-from tests.redis import jobs
 from tests.processes import is_alive, parent_of
+from tests.redis import jobs
 from tests.waiting import wait_until
 
 

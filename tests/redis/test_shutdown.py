@@ -11,8 +11,8 @@ import time
 
 import pytest
 
-from tests.redis import jobs
 from tests.processes import ROOT, is_alive
+from tests.redis import jobs
 from tests.waiting import wait_until
 
 
