@@ -14,9 +14,17 @@ from .exceptions import BrokerError, BrokerUnavailable, ConfigurationError, OutO
 _UNAVAILABLE = {
     "LOADING", "READONLY", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MISCONF", "NOREPLICAS", "UNBLOCKED"
 }  # fmt: skip
+#: Those whose code redis-py takes away. A MovedError is an AskError.
+_NOT_NOW = (
+    errors.BusyLoadingError,
+    errors.ReadOnlyError,
+    errors.ClusterDownError,
+    errors.AskError,
+    errors.TryAgainError,
+)
 _REFUSED = {"NOAUTH", "WRONGPASS", "NOPERM"}
 #: Settings that are wrong, which have no code of their own.
-_MISCONFIGURED = re.compile(r"AUTH <password> called|no password is set|DB index is out of range|invalid DB index")
+_MISCONFIGURED = re.compile(r"AUTH <password> called|no password is set|unauthenticated|DB index is out of range")
 #: No connection was left in our own pool.
 _POOL_IS_EMPTY = "Too many connections"
 #: The node isn't the master any more: a new connection finds the one that is.
@@ -54,11 +62,9 @@ def _translation(error: Exception) -> TaskqError:
         return ConfigurationError(f"Redis refuses us: {text}")
     if isinstance(error, errors.OutOfMemoryError) or code == "OOM":
         return OutOfMemory(f"Redis is at its maxmemory: {text}")
-    not_now = (
-        errors.BusyLoadingError | errors.ReadOnlyError | errors.ClusterDownError | errors.MovedError | errors.AskError
-    )
-    if isinstance(error, not_now) or code in _UNAVAILABLE:
+    if isinstance(error, _NOT_NOW) or code in _UNAVAILABLE:
         return BrokerUnavailable(text, maybe_executed=False)
     if isinstance(error, errors.ConnectionError | errors.TimeoutError | errors.RedisClusterException):
-        return BrokerUnavailable(text, maybe_executed=not getattr(error, "unsent", False))
+        unsent = getattr(error, "unsent", False) or _POOL_IS_EMPTY in text
+        return BrokerUnavailable(text, maybe_executed=not unsent)
     return BrokerError(text)
