@@ -130,10 +130,10 @@ class Application:
             known = self._find(lease)
         except UnknownVersion as error:
             return self._unknown(lease, str(error))
-        except (UnreadableRecord, registry.NotATask) as error:
-            return self._bury(
-                lease, describe(error, "unreadable record" if isinstance(error, UnreadableRecord) else "")
-            )
+        except UnreadableRecord as error:
+            return self._bury(lease, describe(error, "unreadable record"))
+        except registry.NotATask as error:
+            return self._bury(lease, describe(error, "no task"))
         if known is None:
             return self._unknown(lease, f"No task {lease.envelope.name!r} is known here")
         return Attempt(known, lease, self._alias, control)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from queue import Empty
 
 from ..broker.exceptions import BrokerError, OutOfMemory, TaskqError
-from ..broker.inspector import Inspector
 from ..broker.records import Lease
 from ..broker.settlements import Release, Settlement
 from .application import Application
@@ -44,7 +43,7 @@ class Child:
         self._pool = Pool(application, board, self._inbox, child, settings.threads, settings.coroutines)
         self._waiter = Waiter(self._broker, self._inbox)
         self._claims = Claims(child, board, settings.lease_ms)
-        self._queues = Queues(settings, Inspector(self._broker))
+        self._queues = Queues(settings, self._broker)
         self._lifetime = Lifetime(settings)
         self._outage = Outage(logger, f"Child {child}")
         self._stopping = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from ..broker.broker import Broker
 from ..broker.inspector import Inspector
 from .settings import Settings
 
@@ -14,8 +15,8 @@ LOOK_INTERVAL = 2.0
 class Queues:
     """The queues in strict order: those that are named, or all that were ever used."""
 
-    def __init__(self, settings: Settings, inspector: Inspector) -> None:
-        self._inspector = inspector
+    def __init__(self, settings: Settings, broker: Broker) -> None:
+        self._broker = broker
         self._excluded = settings.excluded
         self._named = bool(settings.queues)
         self._looked = float("-inf")
@@ -28,7 +29,7 @@ class Queues:
             return False
         self._looked = now
         before = self.names
-        self.names = self._without_excluded(self._inspector.queues())
+        self.names = self._without_excluded(Inspector(self._broker).queues())
         return self.names != before
 
     def _without_excluded(self, names: tuple[str, ...] | list[str]) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from multiprocessing.connection import wait
 from typing import cast
 
 from ..broker.exceptions import ConfigurationError
-from ..broker.inspector import Inspector
 from .application import Connect
 from .children import Context
 from .duty import Duty
@@ -70,7 +69,7 @@ class Supervisor:
         context = multiprocessing.get_context(method)
         if method == "forkserver":
             context.set_forkserver_preload([*preload])
-        self._recovery = Recovery(application, settings, Queues(settings, Inspector(broker)))
+        self._recovery = Recovery(application, settings, Queues(settings, broker))
         self._nursery = Nursery(cast(Context, context), settings, connect, self._recovery, self._signals.look)
         renewal = Renewal(broker, settings.lease, lambda: self._nursery.boards)
         presence = Presence(broker, settings.name, settings.lease, lambda: self._report.presence())
