@@ -47,7 +47,7 @@ def begin(operation: Operation, user: Any, model: type[Model], name: str) -> Ope
 
 def note(before: Operation, after: Operation) -> None:
     """Add to the log entry what was done since."""
-    entry = LogEntry.objects.filter(pk=after.log).first()
+    entry = None if after.log is None else LogEntry.objects.filter(pk=after.log).first()
     if entry is None:
         return
     kept = _read(entry)

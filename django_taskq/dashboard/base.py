@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import django
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
-from django.contrib.admin.utils import quote, unquote
+from django.contrib.admin.utils import flatten_fieldsets, quote, unquote
 from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.http import urlencode
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
@@ -56,6 +58,9 @@ class RedisModelAdmin(ModelAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return flatten_fieldsets(self.get_fieldsets(request, obj))
 
     def has_permission_to(self, verb: str, request: HttpRequest) -> bool:
         """Tell whether a user may do something to what this page lists, and may see it."""
@@ -134,6 +139,7 @@ class RedisModelAdmin(ModelAdmin):
         source = Source.of(request)
         return {
             "source": source,
+            "as_of": f"{timezone.localtime() if settings.USE_TZ else timezone.now():%H:%M:%S}",
             "tabs": tabs.tabs(self.admin_site, request, source, self.model),
             "backends": tabs.backends(source, self.url("changelist")),
             "changelist_url": self.changelist_url(source),

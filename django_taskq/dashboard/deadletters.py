@@ -22,7 +22,7 @@ from .records import RecordAdmin
 class DeadLetterAdmin(BulkViews, RecordAdmin):
     place = "dead"
     state = State.DEAD
-    list_display = ("task", "record_id", "queue", "error", "attempts", "died")
+    list_display = ("task", "queue", "error", "attempts", "died")
     list_filter = (BackendFilter, AfterFilter, QueueFilter, TaskFilter, ErrorFilter)
     default_ordering = ("-died_at",)
     search_help_text = _("All words must be found. Also id: task: queue: error: arg:, as in error:timeout arg:4711.")
@@ -32,22 +32,17 @@ class DeadLetterAdmin(BulkViews, RecordAdmin):
             None,
             {
                 "fields": (
-                    "task",
-                    "record_id",
-                    "queue",
                     "error",
-                    "attempts",
-                    "died",
-                    "enqueued",
-                    "priority",
-                    "key",
+                    ("task", "queue"),
+                    ("record_id", "idempotency_key"),
+                    ("attempts", "priority"),
+                    ("died", "enqueued"),
                 )
             },
         ),
         (_("Arguments"), {"fields": ("args", "kwargs")}),
         (_("Last error"), {"fields": ("traceback",)}),
     )
-    readonly_fields = (*fieldsets[0][1]["fields"], "args", "kwargs", "traceback")
 
     def get_urls(self) -> list[URLPattern]:
         """Put our pages before Django's, whose `<path:object_id>/` matches everything."""

@@ -23,7 +23,7 @@ _FARTHEST = 24 * 60 * 60 * 1000
 class LeaseAdmin(RecordAdmin):
     place = "leased"
     state = State.LEASED
-    list_display = ("task", "record_id", "queue", "worker", "attempts", "token", "running", "time_left")
+    list_display = ("task", "queue", "worker", "attempts", "token", "time_left")
     list_filter = (BackendFilter, AfterFilter, QueueFilter, TaskFilter, WorkerFilter)
     default_ordering = ("time_left",)
     search_help_text = _("All words must be found. Also id: task: queue: worker: arg:, as in arg:4711.")
@@ -32,24 +32,17 @@ class LeaseAdmin(RecordAdmin):
             None,
             {
                 "fields": (
-                    "task",
-                    "record_id",
-                    "queue",
-                    "worker",
-                    "attempts",
-                    "token",
-                    "running",
-                    "time_left",
-                    "cancel_requested",
-                    "enqueued",
-                    "priority",
-                    "key",
+                    ("task", "queue"),
+                    ("record_id", "idempotency_key"),
+                    ("worker", "token"),
+                    ("attempts", "cancel_requested"),
+                    ("running", "time_left"),
+                    ("enqueued", "priority"),
                 )
             },
         ),
         (_("Arguments"), {"fields": ("args", "kwargs")}),
     )
-    readonly_fields = (*fieldsets[0][1]["fields"], *fieldsets[1][1]["fields"])
 
     @admin.display(description=_("worker"))
     def worker(self, found: Any) -> str:

@@ -94,7 +94,6 @@ class QueueAdmin(RedisModelAdmin):
     list_filter = (BackendFilter,)
     default_ordering = ("name",)
     fieldsets = ((None, {"fields": list_display}),)
-    readonly_fields = list_display
 
     def get_queryset(self, request: HttpRequest) -> Any:
         return QueueSet(Source.of(request))

@@ -83,9 +83,8 @@ class RecordAdmin(RedisModelAdmin):
         shown: Row | Detail = found.shown
         if isinstance(shown, Detail):
             return shown.task
-        if shown.summary.name is None:
-            return str(_("(undecodable)"))
-        return visible(shown.summary.name)
+        name = _("(undecodable)") if shown.summary.name is None else visible(shown.summary.name)
+        return format_html('{}<span class="taskq-quiet taskq-id">{}</span>', name, found.identifier)
 
     @admin.display(description=_("ID"))
     def record_id(self, found: Any) -> SafeString:
@@ -116,7 +115,7 @@ class RecordAdmin(RedisModelAdmin):
         return priority
 
     @admin.display(description=_("idempotency key"))
-    def key(self, found: Any) -> str:
+    def idempotency_key(self, found: Any) -> str:
         return visible(found.shown.record.head.key or "-")
 
     @admin.display(description=_("positional"))

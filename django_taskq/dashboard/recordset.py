@@ -19,9 +19,9 @@ from .source import Source
 #: Records that one request searches at most, and the seconds that it takes for that.
 SEARCHED = 20_000
 SEARCH_SECONDS = 0.25
-#: Records that are read at once while searching, and the number that filters get their choices from.
+#: Records that are read at once, and of how many the filters offer the choices.
 _STEP = 500
-_SAMPLE = 1000
+_SAMPLE = 500
 
 
 ALL = Criteria()
