@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from redis import exceptions as errors
@@ -27,8 +28,15 @@ class ClusterClient:
         if self._cluster is None:
             with self._lock:
                 if self._cluster is None:
-                    self._cluster = self._connect()
+                    self._cluster = self._opened()
         return self._cluster
+
+    def _opened(self) -> Any:
+        try:
+            return self._connect()
+        except (errors.RedisError, errors.RedisClusterException) as error:
+            error.unsent = True  # type: ignore[union-attr]
+            raise
 
     def send(self, key: str, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Run commands on the node of a key in one round trip; return each one's reply or error.
@@ -43,7 +51,9 @@ class ClusterClient:
                     pipeline.execute_command(*command)
                 replies = list(pipeline.execute(raise_on_error=False))
         except (errors.ConnectionError, errors.TimeoutError):
-            cluster.nodes_manager.initialize()
+            # The slot may have moved to another node.
+            with suppress(errors.RedisError, errors.RedisClusterException):
+                cluster.nodes_manager.initialize()
             raise
         for index, reply in enumerate(replies):
             if isinstance(reply, _ELSEWHERE):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from django_taskq.broker import listing
 from django_taskq.broker.broker import Broker
 from django_taskq.broker.inspector import Inspector
+from django_taskq.broker.listing import MergedListing
 from django_taskq.broker.records import State
 from django_taskq.broker.settlements import Bury, Complete, Release, Retry
 from tests.broker.helpers import ERROR, HOUR, MINUTE, RESULT, lapse, make_due, record, request, score
@@ -38,7 +38,7 @@ def _claim_and_settle(broker: Broker, hands: Broker) -> list[str]:
     leases = broker.claim(wanted).leases
     assert [lease.id for lease in broker.claim(wanted).leases] == [lease.id for lease in leases]
     assert broker.renew([(lease.id, lease.queue, lease.token) for lease in leases], MINUTE) == ["OK", "OK"]
-    hands.client.execute_command("SCRIPT FLUSH") if not hasattr(hands.client, "send") else None
+    hands.client.script_flush()
     words, claimed = broker.exchange([Complete(leases[0], RESULT), Release(leases[1], unknown=True)], request(2))
     assert words == ["DONE", "DONE"]
     assert len(claimed.leases) == 2
@@ -90,8 +90,8 @@ def _inspect(broker: Broker) -> None:
     assert len(inspector.listing("q", "scheduled")) == 2
     assert [found.state for found in inspector.records(ids)] == [State.WAITING] * 2
     assert len(inspector.summaries(ids)[1]) == 2
-    merged = listing.MergedListing(broker, ["q", "r"], "scheduled")
-    assert [entry.id for entry in merged[:5]] == ids
+    merged = MergedListing(broker, "scheduled", ["q", "r"])
+    assert [entry.id for entry in merged.page(0, 5)] == ids
     assert broker.heartbeat("worker", {"pid": 1}, MINUTE) == 1
     assert [worker["name"] for worker in inspector.workers()] == ["worker"]
     assert broker.heartbeat("worker", {}, MINUTE) == 0
