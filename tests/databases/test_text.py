@@ -1,0 +1,138 @@
+"""Whatever a task returns or raises, its row is written, and is read back as it was where that is possible."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from django.db import connections
+
+from django_taskq.broker.records import ERROR_BYTES, AttemptError
+from django_taskq.recording import write_finished
+from django_taskq.rows import to_result
+
+from .conftest import ALIAS, configured, on_each
+from .made import NOON, failed, lease, row, stored, succeeded
+
+ODD_TEXTS = {
+    "nul": "a\0b",
+    "lone surrogate": "a\ud800b",
+    "a C library's bytes": os.fsdecode(b"caf\xe9 \xff\xfe"),
+    "emoji": "naïve 🚀 ✓",
+    "control": "\x01\x1b[31m\x7f\x85\u2028",
+    "bidi": "\u202eevil\u202c",
+    "markup": "<script>alert(1)</script>&\"'`",
+    "quotes": "a'b\"c\\d%s%%{}",
+    "a megabyte": "é" * 500_000,
+    "empty": "",
+}
+odd = pytest.mark.parametrize("text", ODD_TEXTS.values(), ids=ODD_TEXTS)
+
+
+@on_each()
+@odd
+def test_odd_text_in_a_result_is_read_back(database, text):
+    held = lease()
+    write_finished([row(succeeded(held, {"text": [text]}))])
+    assert to_result(stored(held)).return_value == {"text": [text]}
+
+
+@on_each()
+@odd
+def test_odd_text_in_an_error_is_kept(database, text):
+    held = lease()
+    write_finished([row(failed(held, AttemptError("app.Odd", text, f"Traceback: {text}", text)))])
+    found = stored(held)
+    (error,) = to_result(found).errors
+    kept = error.traceback
+    assert kept.startswith("Traceback: ")
+    if len(text) < ERROR_BYTES:
+        assert kept.removeprefix("Traceback: ").encode() == text.encode("utf-8", "backslashreplace")
+    else:
+        assert "bytes cut]" in kept
+        assert kept.endswith("é")
+
+
+@on_each()
+@odd
+def test_odd_text_in_names_is_kept_as_far_as_it_fits(database, text):
+    text = text.replace("\n", "")
+    held = lease(task=f"{NOON} 0 mail\nkey 1000 {text}\n\n".encode("utf-8", "surrogatepass") + b'{"name":"x"}')
+    write_finished([row(succeeded(held))])
+    assert len(stored(held).idempotency_key) <= 255
+
+
+@on_each()
+@pytest.mark.parametrize(
+    "task",
+    [b"", b"\0", b"\xff\xfe\n\n{}", f"{NOON} 0 mail\n\n".encode() + b'{"name":"a\xed\xa0\x80"}', b"no head", b"9" * 400 + b" 0 q\n\n{}"],
+    ids=["nothing", "nul", "no UTF-8", "a surrogate in bytes", "no head", "a moment beyond time"],
+)  # fmt: skip
+def test_a_record_that_cannot_be_read_has_its_row(database, task):
+    held = lease(task=task or b"\n")
+    write_finished([row(failed(held, AttemptError("django_taskq.UnreadableRecord", "bad")))])
+    result = to_result(stored(held))
+    assert (result.status, len(result.errors)) == ("FAILED", 1)
+
+
+@on_each()
+def test_numbers_that_no_column_holds_are_brought_within_bounds(database):
+    held = lease(task=f"{10**17} {10**9} mail\n\n".encode() + b'{"name":"x"}', attempt=2**40)
+    write_finished([row(succeeded(held))])
+    found = stored(held)
+    assert (found.priority, found.attempts, found.enqueued_at.year) == (2**15 - 1, 2**31 - 1, 9999)
+    found.attempts = 1
+    assert to_result(found).enqueued_at == found.enqueued_at
+
+
+@pytest.fixture
+def narrow(request, engine, database):
+    """Send rows to a database that knows fewer characters than there are."""
+    server = engine(request.param)
+    create = {
+        "postgresql": "CREATE DATABASE narrow ENCODING LATIN1 LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0",
+        "mariadb": "CREATE DATABASE narrow CHARACTER SET latin1",
+    }
+    server.run(create[request.param])
+    connections[ALIAS].close()
+    del connections[ALIAS]
+    connections.settings[ALIAS] = configured(server.settings("narrow"))
+    from django.core.management import call_command
+
+    call_command("migrate", "django_taskq", database=ALIAS, verbosity=0)
+    yield
+    connections[ALIAS].close()
+    server.run("DROP DATABASE narrow")
+
+
+@pytest.mark.parametrize("narrow", ["postgresql", "mariadb"], indirect=True)
+def test_what_a_database_has_no_characters_for_is_kept_in_ascii(narrow, caplog):
+    endings = [succeeded(lease(args=["🚀"]), {"é": "🚀 ✓"}), failed(lease(), AttemptError("x", "🚀", "🚀"))]
+    write_finished([row(each) for each in [*endings, succeeded(lease(), "plain")]])
+    first, second = (to_result(stored(each.lease)) for each in endings)
+    assert (first.args, first.return_value) == (["🚀"], {"é": "🚀 ✓"})
+    assert second.errors[0].traceback == "🚀"
+    assert caplog.text.count("so it is kept in ASCII") == 2
+
+
+@pytest.fixture
+def small_packets(engine):
+    """Let MariaDB take no statement of more than 256 KiB."""
+    server = engine("mariadb")
+    server.run("SET GLOBAL max_allowed_packet = 262144")
+    yield
+    server.run("SET GLOBAL max_allowed_packet = 16777216")
+
+
+@on_each("mariadb")
+def test_a_row_that_the_server_has_no_room_for_is_kept_without_its_texts(small_packets, database, caplog):
+    large, small = lease(), lease(args=["x"])
+    error = AttemptError("builtins.ValueError", "m" * 60_000, "é" * 32_000)
+    lost = failed(lease(args=["é" * 300_000]), error)
+    write_finished([row(each) for each in (succeeded(large, "é" * 300_000), succeeded(small), lost)])
+    assert (stored(large).status, stored(large).result) == ("succeeded", "")
+    assert to_result(stored(small)).return_value == 3
+    kept = json.loads(stored(lost.lease).history)[0]
+    assert (kept["error"], len(kept["message"])) == ("builtins.ValueError", 1000)
+    assert caplog.text.count("so it is kept without its texts") == 2
