@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Sequence
 from queue import SimpleQueue
 from typing import Any
@@ -43,7 +44,7 @@ class Pool:
 
     def start(self, leases: Sequence[Lease]) -> None:
         """Enter leases on the board and run them; there must be as many free slots."""
-        coroutines = []
+        functions, coroutines = [], []
         for lease in leases:
             slot = self._free_slots.pop()
             self._board.occupy(slot, lease)
@@ -52,7 +53,9 @@ class Pool:
                 run.is_coroutine = True
                 coroutines.append(run)
             else:
-                self._threads.start(run)
+                functions.append(run)
+        if functions:
+            self._threads.start(functions)
         if coroutines:
             self._coroutines.start(coroutines)
 
@@ -68,7 +71,11 @@ class Pool:
 
 
 class Threads:
-    """Threads that start when first needed and then stay."""
+    """Threads that start when first needed and then stay.
+
+    A thread takes run after run, and before it begins one it wakes another for those that remain. So one that takes
+    long holds up nobody, and many short ones don't cost a switch of threads each.
+    """
 
     def __init__(self, application: Application, inbox: Inbox, most: int) -> None:
         self.busy = 0
@@ -76,27 +83,45 @@ class Threads:
         self._inbox = inbox
         self._most = most
         self._started = 0
-        self._runs: SimpleQueue[Run] = SimpleQueue()
+        self._runs: deque[Run] = deque()
+        self._wakes: SimpleQueue[None] = SimpleQueue()
+        #: Whether a wake is under way; a second one would find nothing left to do.
+        self._waking = False
 
     @property
     def free(self) -> int:
         return self._most - self.busy
 
-    def start(self, run: Run) -> None:
-        self.busy += 1
-        if self.busy > self._started:
+    def start(self, runs: Sequence[Run]) -> None:
+        self.busy += len(runs)
+        self._runs.extend(runs)
+        while self._started < self.busy:
             self._started += 1
             threading.Thread(target=self._serve, name=f"task-{self._started}", daemon=True).start()
-        self._runs.put(run)
+        self._wake()
+
+    def _wake(self) -> None:
+        if not self._waking:
+            self._waking = True
+            self._wakes.put(None)
 
     def _serve(self) -> None:
-        application, get, put = self._application, self._runs.get, self._inbox.put
+        application, runs, put = self._application, self._runs, self._inbox.put
         while True:
-            run = get()
-            run.execute(application)
-            put(run)
-            # Or an idle thread would keep the last run and all that it refers to.
-            del run
+            self._wakes.get()
+            # Only now: whoever saw a wake under way before this has put its runs where they are found below.
+            self._waking = False
+            while runs:
+                try:
+                    run = runs.popleft()
+                except IndexError:
+                    break
+                if runs:
+                    self._wake()
+                run.execute(application)
+                put(run)
+                # Or an idle thread would keep the last run and all that it refers to.
+                del run
 
 
 class Coroutines:

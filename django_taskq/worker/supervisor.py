@@ -28,7 +28,7 @@ from .shutdown import Order, Signals
 logger = logging.getLogger("django_taskq.worker")
 
 #: Seconds after which the main loop looks at everything, and the same while it waits for something to end.
-TICK, SHORT_TICK = 0.25, 0.05
+TICK, SHORT_TICK = 0.5, 0.05
 #: Seconds that giving back leases may take after the children were killed.
 RELEASE_PATIENCE = 5.0
 #: Seconds that Redis may take to answer when nothing else keeps the worker, and to hear its last words.

@@ -143,3 +143,14 @@ def tell_lease(context, until="go"):
     while time.monotonic() < deadline and not context.lease_lost and not context.cancel_requested:
         time.sleep(0.01)
     note("lost" if context.lease_lost else "cancelled" if context.cancel_requested else "nothing")
+
+
+@background(max_attempts=1)
+def fail_with_much():
+    large = ["x" * 100] * 1000 + [object() for _ in range(1000)]
+    raise ValueError("y" * 20_000, len(large))
+
+
+@background
+def name_it(name):
+    note(name)

@@ -10,4 +10,8 @@ from tests.settings import TASKS as _TASKS
 DEBUG = os.environ.get("TASKQ_TEST_DEBUG") == "1"
 
 _options = {**_TASKS["default"]["OPTIONS"], "lease_seconds": float(os.environ.get("TASKQ_TEST_LEASE", "3"))}
-TASKS = {"default": {**_TASKS["default"], "QUEUES": ["default"], "OPTIONS": _options}}
+TASKS = {"default": {**_TASKS["default"], "QUEUES": ["default", "mail"], "OPTIONS": _options}}
+if os.environ.get("TASKQ_TEST_ALL_QUEUES"):
+    TASKS["default"]["QUEUES"] = []
+
+INSTALLED_APPS = [*INSTALLED_APPS, *os.environ.get("TASKQ_TEST_APPS", "").split()]  # noqa: F405

@@ -1,0 +1,75 @@
+"""A worker with something wrong in it: `python -m tests.redis.supervise FAULT`, and settings as JSON on stdin."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+from django_taskq.management.application import connect
+from django_taskq.worker import duty
+from django_taskq.worker.settings import Settings
+from django_taskq.worker.supervisor import Supervisor
+
+
+def nth_process(folder):
+    """Return the number of this process among those that asked."""
+    for number in range(1000):
+        try:
+            os.close(os.open(f"{folder}/process-{number}", os.O_CREAT | os.O_EXCL))
+            return number
+        except FileExistsError:
+            continue
+    raise AssertionError
+
+
+def connect_or_hang(folder):
+    """Be an application, but in the second child never."""
+    if multiprocessing.parent_process() is not None and nth_process(folder) == 1:
+        time.sleep(1000)
+    return connect("default")
+
+
+def connect_or_fail():
+    """Be an application in the supervisor alone."""
+    if multiprocessing.parent_process() is not None:
+        raise ValueError("this project is broken")
+    return connect("default")
+
+
+def raise_once(kind):
+    """Make every duty raise in its third round."""
+    rounds = {}
+
+    def fault(name):
+        rounds[name] = rounds.get(name, 0) + 1
+        if rounds[name] == 3:
+            raise kind(f"fault in {name}")
+
+    duty.fault = fault
+
+
+def main():
+    options = json.load(sys.stdin)
+    folder, fault = options.pop("folder"), sys.argv[1]
+    factory = partial(connect, "default")
+    match fault:
+        case "hang":
+            factory = partial(connect_or_hang, folder)
+        case "broken":
+            factory = connect_or_fail
+        case "exception":
+            raise_once(RuntimeError)
+        case "thread":
+            raise_once(SystemExit)
+    health = Path(folder, "health")
+    settings = Settings(name="faulty", queues=("default",), health_file=health, **options)
+    sys.exit(Supervisor(settings, factory).run())
+
+
+if __name__ == "__main__":
+    main()
