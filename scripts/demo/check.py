@@ -56,8 +56,10 @@ class Browser:
         token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', self.get(path))
         if token is None:
             raise DemoError(f"The page {path} has no form.")
-        data = urlencode({"csrfmiddlewaretoken": token[1], **values}).encode()
-        return self._open(Request(urljoin(self.address, path), data))
+        return self.post(path, csrfmiddlewaretoken=token[1], **values)
+
+    def post(self, path: str, **values: object) -> tuple[str, str]:
+        return self._open(Request(urljoin(self.address, path), urlencode(values).encode()))
 
     def _open(self, request: Request) -> tuple[str, str]:
         try:
