@@ -89,7 +89,8 @@ def database(entry: dict[str, Any], django_db_blocker: Any) -> Iterator[str]:
     connections.settings[ALIAS] = configured(entry)
     with django_db_blocker.unblock(), override_settings(DATABASE_ROUTERS=[ToRecords(ALIAS)]):
         try:
-            call_command("migrate", "django_taskq", database=ALIAS, verbosity=0)
+            if TaskRecord._meta.db_table not in connections[ALIAS].introspection.table_names():
+                call_command("migrate", "django_taskq", database=ALIAS, verbosity=0)
             TaskRecord.objects.all().delete()
             yield ALIAS
         finally:

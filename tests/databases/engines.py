@@ -7,7 +7,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -31,6 +30,10 @@ def _die_with_parent(number: signal.Signals) -> Callable[[], None]:
             _libc.prctl(PR_SET_PDEATHSIG, number)
 
     return ask
+
+
+def _me() -> str:
+    return pwd.getpwuid(os.geteuid()).pw_name
 
 
 class Engine:
@@ -150,8 +153,10 @@ class PostgreSQL(Engine):
 
     def _create(self) -> None:
         subprocess.run(
-            [self._program("initdb"), "-D", f"{self.folder}/data", "-U", "postgres", "-A", "trust", "-E", "UTF8"]
-            + ["--locale=C.UTF-8", "--no-sync"],
+            [
+                *(self._program("initdb"), "-D", f"{self.folder}/data", "-U", "postgres", "-A", "trust"),
+                *("-E", "UTF8", "--locale=C.UTF-8", "--no-sync"),
+            ],
             check=True,
             capture_output=True,
             user=self.user,
@@ -195,8 +200,10 @@ class MariaDB(Engine):
 
     def _create(self) -> None:
         subprocess.run(
-            [str(self._find("mariadb-install-db")), "--no-defaults", f"--datadir={self.folder}/data"]
-            + ["--auth-root-authentication-method=normal", "--skip-test-db", f"--user={pwd.getpwuid(os.geteuid())[0]}"],
+            [
+                *(str(self._find("mariadb-install-db")), "--no-defaults", f"--datadir={self.folder}/data"),
+                *("--auth-root-authentication-method=normal", "--skip-test-db", f"--user={_me()}"),
+            ],
             check=True,
             capture_output=True,
             timeout=60,
@@ -206,7 +213,7 @@ class MariaDB(Engine):
         return [
             str(self._find("mariadbd")),
             "--no-defaults",
-            f"--user={pwd.getpwuid(os.geteuid())[0]}",
+            f"--user={_me()}",
             f"--datadir={self.folder}/data",
             f"--port={self.port}",
             "--bind-address=127.0.0.1",
@@ -229,10 +236,3 @@ class MariaDB(Engine):
 
 
 ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (PostgreSQL, MariaDB)}
-
-
-def answers(port: int) -> bool:
-    """Tell whether something listens on a port."""
-    with socket.socket() as probe:
-        probe.settimeout(1)
-        return probe.connect_ex(("127.0.0.1", port)) == 0

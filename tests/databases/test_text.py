@@ -27,53 +27,56 @@ ODD_TEXTS = {
     "a megabyte": "é" * 500_000,
     "empty": "",
 }
-odd = pytest.mark.parametrize("text", ODD_TEXTS.values(), ids=ODD_TEXTS)
+UNREADABLE = {
+    "nothing": b"\n",
+    "NUL": b"\0",
+    "no UTF-8": b"\xff\xfe\n\n{}",
+    "a surrogate in bytes": f"{NOON} 0 mail\n\n".encode() + b'{"name":"a\xed\xa0\x80"}',
+    "no head": b"no head",
+    "a moment beyond time": b"9" * 400 + b" 0 q\n\n{}",
+}
 
 
 @on_each()
-@odd
-def test_odd_text_in_a_result_is_read_back(database, text):
-    held = lease()
-    write_finished([row(succeeded(held, {"text": [text]}))])
-    assert to_result(stored(held)).return_value == {"text": [text]}
+def test_odd_text_in_a_result_is_read_back(database):
+    endings = {text: succeeded(lease(), {"text": [text]}) for text in ODD_TEXTS.values()}
+    write_finished([row(ending) for ending in endings.values()])
+    for text, ending in endings.items():
+        assert to_result(stored(ending.lease)).return_value == {"text": [text]}
 
 
 @on_each()
-@odd
-def test_odd_text_in_an_error_is_kept(database, text):
-    held = lease()
-    write_finished([row(failed(held, AttemptError("app.Odd", text, f"Traceback: {text}", text)))])
-    found = stored(held)
-    (error,) = to_result(found).errors
-    kept = error.traceback
-    assert kept.startswith("Traceback: ")
-    if len(text) < ERROR_BYTES:
-        assert kept.removeprefix("Traceback: ").encode() == text.encode("utf-8", "backslashreplace")
-    else:
-        assert "bytes cut]" in kept
-        assert kept.endswith("é")
+def test_odd_text_in_an_error_is_kept(database):
+    endings = {
+        text: failed(lease(), AttemptError("app.Odd", text, f"Traceback: {text}", text)) for text in ODD_TEXTS.values()
+    }
+    write_finished([row(ending) for ending in endings.values()])
+    for text, ending in endings.items():
+        (error,) = to_result(stored(ending.lease)).errors
+        kept = error.traceback.removeprefix("Traceback: ")
+        if len(text) < ERROR_BYTES:
+            assert kept.encode() == text.encode("utf-8", "backslashreplace")
+        else:
+            assert "bytes cut]" in kept
+            assert kept.endswith("é")
 
 
 @on_each()
-@odd
-def test_odd_text_in_names_is_kept_as_far_as_it_fits(database, text):
-    text = text.replace("\n", "")
-    held = lease(task=f"{NOON} 0 mail\nkey 1000 {text}\n\n".encode("utf-8", "surrogatepass") + b'{"name":"x"}')
-    write_finished([row(succeeded(held))])
-    assert len(stored(held).idempotency_key) <= 255
+def test_odd_text_in_a_key_is_kept_as_far_as_it_fits(database):
+    heads = [f"{NOON} 0 mail\nkey 1000 {text}\n\n".encode("utf-8", "surrogatepass") for text in ODD_TEXTS.values()]
+    endings = [succeeded(lease(task=head + b'{"name":"x"}')) for head in heads]
+    write_finished([row(ending) for ending in endings])
+    assert all(len(stored(ending.lease).idempotency_key) <= 255 for ending in endings)
 
 
 @on_each()
-@pytest.mark.parametrize(
-    "task",
-    [b"", b"\0", b"\xff\xfe\n\n{}", f"{NOON} 0 mail\n\n".encode() + b'{"name":"a\xed\xa0\x80"}', b"no head", b"9" * 400 + b" 0 q\n\n{}"],
-    ids=["nothing", "nul", "no UTF-8", "a surrogate in bytes", "no head", "a moment beyond time"],
-)  # fmt: skip
-def test_a_record_that_cannot_be_read_has_its_row(database, task):
-    held = lease(task=task or b"\n")
-    write_finished([row(failed(held, AttemptError("django_taskq.UnreadableRecord", "bad")))])
-    result = to_result(stored(held))
-    assert (result.status, len(result.errors)) == ("FAILED", 1)
+def test_a_record_that_cannot_be_read_has_its_row(database):
+    error = AttemptError("django_taskq.UnreadableRecord", "bad")
+    endings = [failed(lease(task=task), error) for task in UNREADABLE.values()]
+    write_finished([row(ending) for ending in endings])
+    for ending in endings:
+        result = to_result(stored(ending.lease))
+        assert (result.status, len(result.errors)) == ("FAILED", 1)
 
 
 @on_each()
