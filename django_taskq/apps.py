@@ -23,11 +23,11 @@ class TaskqConfig(AppConfig):
 
 
 def check_backends(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
-    """Check that TASKS uses the backend; Django itself checks each of its entries."""
+    """Check that TASKS uses the backend, and the databases with it; Django itself checks each of its entries."""
     from .backend import RedisBackend
 
     try:
         used = any(isinstance(backend, RedisBackend) for backend in task_backends.all())
     except ImproperlyConfigured:
         return []  # Django says which backend can't be imported.
-    return [] if used else [checks.missing_backend()]
+    return checks.check_sqlite() if used else [checks.missing_backend()]

@@ -75,6 +75,20 @@ def check_on_commit(value: object) -> bool | str:
     raise ValueError(f"on_commit must be True, False or the alias of a database, not {value!r}.")
 
 
+def check_records(value: object) -> str:
+    """Return which tasks have a row in the database, or raise ValueError."""
+    if value == "outbox":
+        raise ValueError("records='outbox' is not built yet.")
+    if value not in ("none", "finished"):
+        raise ValueError(f"records must be 'none' or 'finished', not {value!r}.")
+    return str(value)
+
+
+def check_records_ttl(value: object) -> float | None:
+    """Return the seconds after which the row of an ended task is deleted, None for never, or raise ValueError."""
+    return None if value is None else check_seconds("records_ttl", value, above=True)
+
+
 def _check_url(value: object) -> str:
     try:
         check_url(value)
@@ -98,6 +112,8 @@ class Options:
     unknown_ttl: float = 86_400
     max_payload_bytes: int = 1_000_000
     on_commit: bool | str = True
+    records: str = "none"
+    records_ttl: float | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, Any]) -> Options:
@@ -112,6 +128,11 @@ class Options:
         if not isinstance(options, Mapping):
             return [Problem(f"OPTIONS must be a dict, not {options!r}.", "", "E002")]
         return [problem for name, value in options.items() if (problem := _problem(name, value))]
+
+    @property
+    def keeps_records(self) -> bool:
+        """Whether ended tasks have a row in the database."""
+        return self.records != "none"
 
     @property
     def lease_ms(self) -> int:
@@ -155,6 +176,8 @@ _RULES = {
     "unknown_ttl": _Rule(partial(check_seconds, "unknown_ttl"), "0 buries at once what no worker knows."),
     "max_payload_bytes": _Rule(partial(check_count, "max_payload_bytes"), "1000000 is usual."),
     "on_commit": _Rule(check_on_commit, "True waits for every database with an open block."),
+    "records": _Rule(check_records, "'finished' writes a row when a task ends."),
+    "records_ttl": _Rule(check_records_ttl, "None keeps rows until they are pruned by hand."),
 }
 
 

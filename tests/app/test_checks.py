@@ -6,9 +6,11 @@ import socket
 import sys
 
 import pytest
+from django.conf import settings
 from django.core.checks import run_checks
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
+from django.db import connections
 from django.test import override_settings
 
 import tests.app
@@ -116,6 +118,44 @@ def test_an_app_without_its_backend_is_a_warning():
 def test_a_backend_under_any_alias_counts():
     with override_settings(TASKS={"default": {"BACKEND": DUMMY}, "queue": {"BACKEND": PATH}}):
         assert not [message for message in run_checks() if (message.id or "").startswith("django_taskq.")]
+
+
+def test_rows_without_their_table_are_an_error():
+    installed = [name for name in settings.INSTALLED_APPS if name != "django_taskq"]
+    with override_settings(INSTALLED_APPS=installed):
+        assert ids(OPTIONS={"records": "finished"}) == ["django_taskq.E006"]
+        assert ids(OPTIONS={"records": "none"}) == []
+    assert ids(OPTIONS={"records": "finished"}) == []
+
+
+def test_a_database_that_can_keep_no_rows_is_an_error(monkeypatch):
+    monkeypatch.setattr(connections["default"], "vendor", "oracle", raising=False)
+
+    assert ids(OPTIONS={"records": "finished"}) == ["django_taskq.E007"]
+    assert ids(OPTIONS={}) == []
+
+
+WELL_SET = {"init_command": "PRAGMA journal_mode=WAL", "transaction_mode": "IMMEDIATE", "timeout": 20}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "expected"),
+    [
+        ("db.sqlite3", {}, ["default"]),
+        ("db.sqlite3", WELL_SET, []),
+        ("db.sqlite3", {**WELL_SET, "init_command": "PRAGMA cache_size=1"}, ["default"]),
+        ("db.sqlite3", {**WELL_SET, "transaction_mode": "DEFERRED"}, ["default"]),
+        ("db.sqlite3", {"init_command": "PRAGMA JOURNAL_MODE = wal;", "transaction_mode": "immediate"}, ["default"]),
+        (":memory:", {}, []),
+    ],
+)
+def test_a_sqlite_database_that_takes_one_writer_only_is_a_warning(name, options, expected, monkeypatch):
+    monkeypatch.setitem(connections["default"].settings_dict, "NAME", name)
+    monkeypatch.setitem(connections["default"].settings_dict, "OPTIONS", options)
+    found = [message for message in run_checks() if message.id == "django_taskq.W002"]
+
+    assert [message.obj for message in found] == [f"DATABASES['{alias}']" for alias in expected]
+    assert all("journal_mode=WAL" in message.hint for message in found)
 
 
 def test_two_tasks_with_one_name_are_an_error(monkeypatch):

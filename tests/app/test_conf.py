@@ -24,6 +24,8 @@ def test_the_defaults_are_those_of_the_documentation():
         unknown_ttl=86400,
         max_payload_bytes=1_000_000,
         on_commit=True,
+        records="none",
+        records_ttl=None,
     )
 
 
@@ -45,7 +47,7 @@ def test_an_unknown_option_is_refused_with_the_near_one(name, near):
         Options.parse({name: 1})
 
 
-@pytest.mark.parametrize("name", ["records", "records_ttl", "dead_limit", "admin", "redact", "queues"])
+@pytest.mark.parametrize("name", ["dead_limit", "admin", "redact", "queues"])
 def test_an_option_whose_feature_is_not_built_is_unknown(name):
     assert [problem.code for problem in Options.problems({name: None})] == ["E001"]
 
@@ -62,6 +64,8 @@ REFUSED = [
     ("unknown_ttl", [-1, None]),
     ("max_payload_bytes", [0, 1.5, None]),
     ("on_commit", ["", None, 1, 0]),
+    ("records", ["", None, True, "all", ["finished"], "outbox"]),
+    ("records_ttl", [0, -1, "30d", True, float("inf")]),
 ]
 
 
@@ -83,6 +87,12 @@ def test_all_problems_are_named_at_once():
 @pytest.mark.parametrize("options", [None, [], "redis://", 5])
 def test_options_that_are_no_dict_are_refused(options):
     assert [problem.code for problem in Options.problems(options)] == ["E002"]
+
+
+def test_the_outbox_is_said_to_be_not_built_yet():
+    (problem,) = Options.problems({"records": "outbox"})
+
+    assert problem.text == "records='outbox' is not built yet."
 
 
 def test_c59_zero_keeps_its_meaning():
