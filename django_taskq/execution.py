@@ -104,15 +104,20 @@ class Application:
 
     def buried(self, lease: Lease, error: AttemptError) -> None:
         """Send `task_finished` for a task that was buried without being run."""
-        if is_heard(signals.task_finished, logging.ERROR):
-            try:
-                known = self._find(lease)
-            except (UnreadableRecord, registry.NotATask):
-                known = None
+        if not is_heard(signals.task_finished, logging.ERROR):
+            return
+        hygiene.before_task()
+        try:
+            known = self._find(lease)
+        except (UnreadableRecord, registry.NotATask):
+            known = None
+        try:
             task = None if known is None else known.task
             result = results.from_lease(lease, task, alias=self._alias, child="")
             results.fail(result, error)
             announce(signals.task_finished, self._sender, result)
+        finally:
+            hygiene.after_task()
 
     def _find(self, lease: Lease) -> Known | None:
         """Return the task of a lease; None for one that nobody here knows."""

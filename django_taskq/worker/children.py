@@ -49,8 +49,8 @@ class ChildProcess:
             self.board.occupy(slot, lease)
         #: What its running tasks' attempts ended of, should it be gone; None gives them back.
         self.cause: type[Crash | TaskTimeout] | None = WorkerLost
-        #: The run for whose time limit it was killed.
-        self.culprit: Held | None = None
+        #: The runs for whose time limit it was killed.
+        self.culprits: Sequence[Held] = ()
         #: When it was told to stop.
         self.told_at: float | None = None
         #: When it is killed, should it still be there.
@@ -151,10 +151,10 @@ class ChildProcess:
         except OSError:  # it is gone
             pass
 
-    def end(self, cause: type[Crash | TaskTimeout] | None, culprit: Held | None = None) -> None:
+    def end(self, cause: type[Crash | TaskTimeout] | None, culprits: Sequence[Held] = ()) -> None:
         """Kill it; its leases are dealt with when it is gone."""
         self.told_at = self.told_at or time.monotonic()
-        self.cause, self.culprit = cause, culprit
+        self.cause, self.culprits = cause, culprits
         if (pid := self.pid) is not None and not self.is_gone:
             send(pid, signal.SIGKILL)
 
@@ -173,4 +173,5 @@ class ChildProcess:
         if code == 255 and self.pid is not None:
             # Nobody knows: the fork server itself is gone, and the child perhaps not.
             send(self.pid, signal.SIGKILL)
+        self._process.close()
         return f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"

@@ -31,7 +31,8 @@ def serve(
 ) -> None:
     """Be a child: the target of its process."""
     ignore_group_signals()
-    faulthandler.register(signal.SIGUSR1, all_threads=True, chain=False)
+    os.register_at_fork(after_in_child=_restore_signals)
+    show_stacks_on_request()
     die_with_supervisor()
     inbox = Inbox()
     threading.Thread(target=_obey, args=(orders, inbox), name="orders", daemon=True).start()
@@ -46,6 +47,20 @@ def ignore_group_signals() -> None:
 
 def _nothing(*_: object) -> None:
     pass
+
+
+def _restore_signals() -> None:
+    """Let processes that a task forks, such as those of `multiprocessing`, be ended by a signal."""
+    for number in GROUP_SIGNALS:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
+def show_stacks_on_request() -> None:
+    """Write the stacks of all threads to stderr on USR1, even while a task holds the interpreter."""
+    try:
+        faulthandler.register(signal.SIGUSR1, all_threads=True, chain=False)
+    except (AttributeError, OSError, RuntimeError, ValueError):  # there is no stderr
+        signal.signal(signal.SIGUSR1, _nothing)
 
 
 def die_with_supervisor() -> None:

@@ -21,6 +21,8 @@ LIMIT_GRACE = 5.0
 MOST_FAILED_STARTS = 5
 #: Seconds before a start that follows a failed one, and at most.
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+#: A child of fewer seconds that dies is replaced after FIRST_PAUSE, lest one after the other dies as fast as it can.
+YOUNG = 1.0
 #: Processes that run a suspect alone, at a time: a long task mustn't hold up many, and each takes its memory.
 MOST_ALONE = 8
 #: Seconds that an order to stop may take a child that holds nothing.
@@ -64,16 +66,18 @@ class Nursery:
         return len(serving) >= self._settings.processes and all(child.is_ready for child in serving)
 
     def fill(self) -> None:
-        """Start what is missing, unless the last start failed a moment ago."""
+        """Start what is missing, unless a child failed to start or died young a moment ago."""
         missing = self._settings.processes - len(self.serving)
+        if time.monotonic() < self._starts_at:
+            return
         if self._failed_starts:
-            missing = min(missing, 1) if time.monotonic() >= self._starts_at else 0
+            missing = min(missing, 1)
         for _ in range(missing):
             self._start(ChildProcess(self._context, self._settings, self._connect))
 
     def replace_all(self) -> None:
         """Stop all children, for the code has changed, and wait no longer after a failed start."""
-        self._failed_starts = 0
+        self._failed_starts, self._starts_at = 0, 0.0
         for child in self.serving:
             child.stop(self._settings.reload_timeout)
 
@@ -104,7 +108,11 @@ class Nursery:
 
     def _note_start(self, child: ChildProcess) -> None:
         """Count starts that failed in a row, so that a faulty project doesn't keep a machine busy."""
-        if child.is_ready or (child.told_at is not None and child.cause is None):
+        if child.told_at is not None and child.cause is None:
+            return
+        if child.is_ready:
+            if child.age < YOUNG and not child.board.done:
+                self._starts_at = time.monotonic() + FIRST_PAUSE
             return
         self._failed_starts += 1
         pause = min(FIRST_PAUSE * 2 ** (self._failed_starts - 1), LONGEST_PAUSE)
@@ -132,8 +140,11 @@ class Nursery:
         if child.board.done:
             child.deadline = child.deadline or now + EXIT_PATIENCE
         stall = self._settings.stall_timeout
-        if late := next(child.board.overdue(now - LIMIT_GRACE), None):
-            logger.error("Killing child %s: %s ran on after its time limit", child.id, late.id)
+        if any(child.board.overdue(now - LIMIT_GRACE)):
+            late = [*child.board.overdue(now)]
+            logger.error(
+                "Killing child %s: %s ran on after the time limit", child.id, ", ".join(each.id for each in late)
+            )
             child.end(TaskTimeout, late)
         elif stall and child.stood_still_for() > stall and not child.board.done:
             logger.error("Killing child %s: it stood still for %.0f s", child.id, stall)

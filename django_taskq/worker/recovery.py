@@ -35,20 +35,20 @@ class Verdict(Enum):
 
 
 def judge(
-    leases: Sequence[Held], cause: type[Crash | TaskTimeout] | None, culprit: Held | None, alone: bool
+    leases: Sequence[Held], cause: type[Crash | TaskTimeout] | None, culprits: Sequence[Held], alone: bool
 ) -> Iterator[tuple[Held, Verdict]]:
     """Say what becomes of each lease that a dead child held.
 
-    `cause` is None when we ended it for reasons of our own. `culprit` is the run for whose time limit it was killed.
+    `cause` is None when we ended it for reasons of our own. `culprits` are the runs for whose time limit we did.
     `alone` says that it was started for a single suspect.
     """
     running = [held for held in leases if held.state == BEGUN]
     # A task that had ended already is a suspect only when nothing was running any more.
     suspects = running or [held for held in leases if held.state != CLAIMED]
+    beyond_limit = {(culprit.id, culprit.token) for culprit in culprits}
     for held in leases:
-        if culprit is not None:
-            failed = held.slot == culprit.slot and held.token == culprit.token
-            yield held, Verdict.HAS_FAILED if failed else Verdict.GIVE_BACK
+        if beyond_limit:
+            yield held, Verdict.HAS_FAILED if (held.id, held.token) in beyond_limit else Verdict.GIVE_BACK
         elif cause is None or held.state == CLAIMED:
             yield held, Verdict.GIVE_BACK
         elif alone or suspects == [held]:
@@ -73,7 +73,7 @@ class Case:
         self.child = child
         self.leases = child.board.leases()
         self.asked = False
-        self.verdicts = deque(judge(self.leases, child.cause, child.culprit, child.is_alone))
+        self.verdicts = deque(judge(self.leases, child.cause, child.culprits, child.is_alone))
 
     @property
     def is_closed(self) -> bool:

@@ -29,7 +29,7 @@ class Renewal:
             if word == "LOST":
                 # A lease that was settled meanwhile isn't lost, and its slot may hold the next one.
                 if board.holds(held) and board.lose(held):
-                    logger.warning("The lease of %s was lost while it ran", held.id)
+                    logger.info("The lease of %s was lost while it ran", held.id)
                 continue
             board.renewed(held, sent_at + self._lease)
             if word == "CANCEL":

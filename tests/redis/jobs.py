@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import os
 import re
 import signal
@@ -154,3 +155,13 @@ def fail_with_much():
 @background
 def name_it(name):
     note(name)
+
+
+@background(max_attempts=1)
+def end_forked_process():
+    """Start a process that does nothing, and end it as `multiprocessing` does."""
+    process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+    process.start()
+    process.terminate()
+    process.join(5)
+    return process.exitcode

@@ -91,3 +91,12 @@ def _lease(record):
         id, queue, token = record.id, record.head.queue, record.token
 
     return Holding
+
+
+def test_all_that_sleep_beyond_their_limit_fail_together(start_worker, ended):
+    results = jobs.overrun.enqueue_many([(("sleep",), {})] * 4)
+
+    start_worker("--threads", "4")
+
+    records = ended(*results)
+    assert {(record.state, record.attempts) for record in records} == {("dead", 1)}

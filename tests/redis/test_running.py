@@ -81,3 +81,12 @@ def test_an_idle_worker_starts_a_new_task_at_once(start_worker, ended, inspector
     (record,) = ended(jobs.add.enqueue(1))
 
     assert record.started_at - record.head.enqueued_at < 200
+
+
+def test_a_process_that_a_task_forks_can_be_ended_by_it(start_worker, ended):
+    result = jobs.end_forked_process.enqueue()
+
+    start_worker()
+
+    (record,) = ended(result)
+    assert record.result == -15

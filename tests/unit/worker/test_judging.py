@@ -9,9 +9,9 @@ from django_taskq.worker.recovery import Verdict, judge
 BACK, FAILED, ALONE = Verdict.GIVE_BACK, Verdict.HAS_FAILED, Verdict.RUN_ALONE
 
 
-def verdicts(*states, cause=WorkerLost, culprit=None, alone=False):
+def verdicts(*states, cause=WorkerLost, culprits=(), alone=False):
     leases = [Held(slot, f"id{slot}", "default", 100 + slot, 1, state, 0.0) for slot, state in enumerate(states)]
-    guilty = None if culprit is None else leases[culprit]
+    guilty = [leases[slot] for slot in culprits]
     return [verdict for _, verdict in judge(leases, cause, guilty, alone)]
 
 
@@ -42,8 +42,9 @@ def test_a_suspect_whose_own_process_died_has_failed():
     assert verdicts(CLAIMED, alone=True) == [BACK]
 
 
-def test_only_the_one_for_whose_time_limit_it_was_killed_has_failed():
-    assert verdicts(BEGUN, BEGUN, ENDED, CLAIMED, cause=TaskTimeout, culprit=1) == [BACK, FAILED, BACK, BACK]
+def test_only_those_for_whose_time_limit_it_was_killed_have_failed():
+    assert verdicts(BEGUN, BEGUN, ENDED, CLAIMED, cause=TaskTimeout, culprits=[1]) == [BACK, FAILED, BACK, BACK]
+    assert verdicts(BEGUN, BEGUN, BEGUN, cause=TaskTimeout, culprits=[0, 2]) == [FAILED, BACK, FAILED]
 
 
 def test_all_goes_back_when_we_ended_it_ourselves():
