@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from django_taskq.broker.broker import Broker
 from scripts.demo.__main__ import find_server, free_ports
 from scripts.demo.processes import Child, DemoError
 from tests.waiting import wait_until
@@ -71,6 +72,14 @@ def test_a_redis_that_cannot_be_used_is_named(url):
     assert done.returncode == 1
     assert f"TASKQ_REDIS_URL={url} can't be used: " in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_two_demos_do_not_share_a_redis(redis_url):
+    name = f"{socket.gethostname()}-{os.getpid()}"
+    Broker.from_url(redis_url, "taskq-demo").heartbeat(name, {"phase": "serving"}, 60_000)
+    done = run("--check", TASKQ_REDIS_URL=redis_url)
+    assert done.returncode == 1
+    assert f"The demo's worker {name} uses this Redis." in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
