@@ -14,9 +14,9 @@ ROOT = Path(__file__).resolve().parents[1]
 class WorkerProcess:
     """A `runtaskworker` in a process group of its own, with what it wrote."""
 
-    def __init__(self, arguments, environment, log, settings="tests.redis.project"):
+    def __init__(self, arguments, environment, log, settings="tests.redis.project", prefix=()):
         self.log_path = log
-        command = [sys.executable, "-m", "django", "runtaskworker", f"--settings={settings}", *arguments]
+        command = [*prefix, sys.executable, "-m", "django", "runtaskworker", f"--settings={settings}", *arguments]
         with open(log, "ab") as file:
             self.process = subprocess.Popen(
                 command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
@@ -46,10 +46,7 @@ class WorkerProcess:
         return self.wait(timeout)
 
     def children(self):
-        """Return the ids of the processes that run tasks: the fork server's, or the supervisor's own."""
-        own = children_of(self.pid)
-        forked = [pid for server in own if "forkserver" in cmdline(server) for pid in children_of(server)]
-        return [pid for pid in [*forked, *(pid for pid in own if "spawn_main" in cmdline(pid))] if is_alive(pid)]
+        return task_processes(self.pid)
 
     def kill_group(self):
         try:
@@ -57,6 +54,13 @@ class WorkerProcess:
         except ProcessLookupError:
             pass
         self.process.wait(10)
+
+
+def task_processes(supervisor):
+    """Return the ids of the processes that run a worker's tasks: the fork server's, or the supervisor's own."""
+    own = children_of(supervisor)
+    forked = [pid for server in own if "forkserver" in cmdline(server) for pid in children_of(server)]
+    return [pid for pid in [*forked, *(pid for pid in own if "spawn_main" in cmdline(pid))] if is_alive(pid)]
 
 
 def children_of(pid):

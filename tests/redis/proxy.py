@@ -1,10 +1,11 @@
-"""A TCP proxy in front of a server, which loses what a test tells it to lose."""
+"""A TCP proxy in front of a server, which loses, holds or delays what a test tells it to."""
 
 from __future__ import annotations
 
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Iterator
 
 from tests import servers
@@ -16,12 +17,16 @@ class Proxy:
     def __init__(self, target: int) -> None:
         self.target = target
         self.opened = 0
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
+        #: Seconds by which each reply is late.
+        self.delay = 0.0
+        #: Set when a reply was lost: the server has executed the request.
+        self.has_lost = threading.Event()
+        self.port = 0
         self._sockets: list[socket.socket] = []
         self._trigger: tuple[bytes, str] | None = None
-        self._accepting = threading.Thread(target=self._accept, daemon=True)
-        self._accepting.start()
+        self._flows = threading.Event()
+        self._flows.set()
+        self.accept()
 
     @property
     def url(self) -> str:
@@ -34,11 +39,25 @@ class Proxy:
     def pass_all(self) -> None:
         self._trigger = None
 
+    def hold(self) -> None:
+        """Let nothing through and keep all connections open; what is held arrives after `release`."""
+        self._flows.clear()
+
+    def release(self) -> None:
+        self._flows.set()
+
     def cut(self) -> None:
         """End every open connection."""
         for one in self._sockets:
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
+
+    def accept(self) -> None:
+        """Take connections, at the port that they were refused at."""
+        self._listener = socket.create_server(("127.0.0.1", self.port))
+        self.port = self._listener.getsockname()[1]
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def refuse(self) -> None:
         """Take no further connection."""
@@ -50,6 +69,7 @@ class Proxy:
     def close(self) -> None:
         self.refuse()
         self.cut()
+        self.release()
         for one in self._sockets:
             one.close()
 
@@ -77,6 +97,7 @@ class Proxy:
             if self._trigger is not None and self._trigger[0] in data:
                 lost.append(self._trigger[1])
                 self._trigger = None
+            self._flows.wait()
             with contextlib.suppress(OSError):
                 server.sendall(data)
         with contextlib.suppress(OSError):
@@ -85,9 +106,13 @@ class Proxy:
     def _replies(self, client: socket.socket, server: socket.socket, lost: list[str]) -> None:
         for data in _chunks(server):
             if lost:
+                self.has_lost.set()
                 if lost[0] == "cut":
                     break
                 continue
+            if self.delay:
+                time.sleep(self.delay)
+            self._flows.wait()
             with contextlib.suppress(OSError):
                 client.sendall(data)
         with contextlib.suppress(OSError):

@@ -1,0 +1,61 @@
+"""Worker processes, and what may come between them and Redis."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import override_settings
+
+from tests.leaks import key_leaks
+from tests.redis.conftest import ended, inspector, noted, notes, start_worker  # noqa: F401  # fixtures
+from tests.redis.proxy import Proxy
+from tests.settings import TASKS
+from tests.waiting import wait_until
+
+
+@pytest.fixture
+def proxy(redis_server):
+    """Give a proxy in front of the server, for a worker that is to have trouble with it."""
+    proxy = Proxy(redis_server.port)
+    yield proxy
+    proxy.close()
+
+
+@pytest.fixture
+def own_server(new_server, monkeypatch):
+    """Give a server of its own that keeps its data over a restart; tasks are enqueued and run there."""
+    own = new_server("--appendonly", "yes", "--appendfsync", "always")
+    monkeypatch.setenv("TASKQ_TEST_URL", own.unix_url)
+    tasks = {"default": {**TASKS["default"], "OPTIONS": {"url": own.unix_url}}}
+    with override_settings(TASKS=tasks):
+        yield own
+    with own.client() as client:
+        assert not key_leaks(client)
+
+
+@pytest.fixture
+def start_ready(start_worker, inspector):  # noqa: F811
+    """Give a function that starts a worker of a name, and returns when all its children serve."""
+
+    def start(name, *arguments, **variables):
+        worker = start_worker("--name", name, *arguments, **variables)
+        wait_until(lambda: is_ready(inspector, name), 30, f"{name} is ready")
+        return worker
+
+    return start
+
+
+def is_ready(inspector, name):  # noqa: F811
+    (found,) = [one for one in inspector.workers() if one["name"] == name] or [None]
+    return found and found["phase"] == "serving" and int(found["ready"]) == int(found["children"]) > 0
+
+
+@pytest.fixture
+def works(ended):  # noqa: F811
+    """Give a function that checks that tasks still run."""
+
+    def check(timeout=10):
+        from tests.redis import jobs
+
+        assert [record.state for record in ended(jobs.add.enqueue(1), timeout=timeout)] == ["succeeded"]
+
+    return check
