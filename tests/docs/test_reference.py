@@ -56,7 +56,7 @@ def test_each_snippet_of_a_page_runs(page, copy):
 @pytest.mark.timeout(120)
 def test_each_snippet_of_the_readme_runs(copy):
     settings = copy.folder / "bakery" / "settings.py"
-    settings.write_text(settings.read_text().replace('["default"]', '["default", "mail"]'))
+    settings.write_text(settings.read_text().replace('"QUEUES": ["default"]', '"QUEUES": ["default", "mail"]'))
     scripts = [step for step in steps((ROOT / "README.md").read_text()) if step.kind == "script"]
     assert len(scripts) == 2
     for step in scripts:
