@@ -13,7 +13,7 @@ from django.db import connections
 from django.db.backends.signals import connection_created
 from django.utils import timezone, translation
 
-from django_taskq import Bury, Retry, background
+from django_taskq import Bury, Retry, background, hygiene
 from django_taskq.broker.envelope import Envelope
 from django_taskq.broker.records import Lease
 from django_taskq.compat import TaskResultStatus, signals, task
@@ -45,7 +45,8 @@ def lease_of(task, *args, **fields):
 
 
 @pytest.fixture
-def application(settings):
+def application(settings, monkeypatch):
+    monkeypatch.setattr(hygiene._thread, "is_connected", False)  # whatever other tests did in this thread
     settings.TASKS = {"default": {**settings.TASKS["default"], "OPTIONS": {"unknown_ttl": 100}}}
     return Application.connect("default")
 
@@ -246,11 +247,11 @@ def test_a_task_that_is_tried_again_is_not_finished(perform, told):
 
 @pytest.mark.parametrize("declared", [throw, athrow], ids=["function", "coroutine"])
 def test_django_s_own_line_shows_the_exception(declared, perform, caplog):
-    with caplog.at_level(logging.INFO, "django.tasks"):
+    with caplog.at_level(logging.INFO, signals.logger.name):
         perform(lease_of(declared, attempt=3))
 
     (line,) = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert line.name == "django.tasks"
+    assert line.name == signals.logger.name
     assert line.exc_info[0] is ValueError
 
 
