@@ -17,7 +17,7 @@ from .broker.exceptions import InvalidName, TaskqError
 from .broker.ids import new_id
 from .broker.inspector import Inspector
 from .broker.keys import check_id, check_queue_name
-from .broker.records import Enqueued, NewRecord
+from .broker.records import Enqueued, NewRecord, State
 from .commit import OnCommit, after_commit
 from .compat import (
     BaseTaskBackend,
@@ -105,13 +105,24 @@ class RedisBackend(BaseTaskBackend):
         try:
             record = Inspector(self.broker).record(check_id(result_id))
         except InvalidName:
-            record = None
-        if record is None:
+            raise TaskResultDoesNotExist(result_id) from None
+        # Redis keeps a record longer than its result when an idempotency key belongs to it.
+        is_whole = record is not None and (record.state is not State.SUCCEEDED or record.history)
+        found = None if is_whole or not self.conf.keeps_records else self._find_row(result_id)
+        if found is None and record is not None:
+            found = results.from_record(record, self.alias)
+        if found is None:
             raise TaskResultDoesNotExist(result_id)
-        return results.from_record(record, self.alias)
+        return found
 
     async def aget_result(self, result_id: str) -> TaskResult:
-        return await sync_to_async(self.get_result, thread_sensitive=False)(result_id)
+        """See get_result(). Redis can be asked in any thread, the database only where the caller's queries run."""
+        return await sync_to_async(self.get_result, thread_sensitive=self.conf.keeps_records)(result_id)
+
+    def _find_row(self, result_id: str) -> TaskResult | None:
+        from . import rows  # It needs the models, and backends are made while these load.
+
+        return rows.find(result_id, self.alias)
 
     def _on_commit(self, task: Task) -> OnCommit:
         chosen = as_background(task).on_commit
