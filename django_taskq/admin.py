@@ -10,9 +10,10 @@ from django.contrib import admin
 from .dashboard.deadletters import DeadLetterAdmin
 from .dashboard.leases import LeaseAdmin
 from .dashboard.queues import QueueAdmin
-from .models import DeadLetter, Lease, Queue
+from .dashboard.taskrecords import TaskRecordAdmin
+from .models import DeadLetter, Lease, Queue, TaskRecord
 
-__all__ = ["DeadLetterAdmin", "LeaseAdmin", "QueueAdmin", "register"]
+__all__ = ["DeadLetterAdmin", "LeaseAdmin", "QueueAdmin", "TaskRecordAdmin", "register"]
 
 
 def register(site: admin.AdminSite) -> None:
@@ -20,6 +21,7 @@ def register(site: admin.AdminSite) -> None:
     site.register(Queue, QueueAdmin)
     site.register(Lease, LeaseAdmin)
     site.register(DeadLetter, DeadLetterAdmin)
+    site.register(TaskRecord, TaskRecordAdmin)
 
 
 register(admin.site)

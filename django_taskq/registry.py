@@ -48,6 +48,11 @@ def find(name: str, path: str | None = None) -> Task | None:
     return task
 
 
+def names() -> list[str]:
+    """Return the names of all tasks that were declared."""
+    return sorted(_declared)
+
+
 def clashes() -> dict[str, list[str]]:
     """Return the names that several tasks bear, with their import paths."""
     return {name: sorted(tasks) for name, tasks in _declared.items() if len(tasks) > 1}

@@ -95,12 +95,10 @@ class Criteria:
 
 
 def facet(found: Summary, name: str) -> str:
-    """Return what a record has under the name of a filter; empty when it is unknown."""
-    if name == "task":
-        return found.name or ""
-    if name == "worker":
-        return found.worker
-    return error_name(found)
+    """Return what a record has under the name of a filter, fit for an address; empty when it is unknown."""
+    texts = {"task": found.name or "", "worker": found.worker, "error": error_name(found)}
+    text = texts[name]
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def error_name(found: Summary) -> str:

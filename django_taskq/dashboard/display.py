@@ -107,7 +107,7 @@ def duration(milliseconds: int) -> str:
     """Return a span of time in the one or two units that matter."""
     seconds = max(milliseconds, 0) / 1000
     if seconds < 1:
-        return _("%s ms") % number(int(milliseconds))
+        return _("%s ms") % number(int(seconds * 1000))
     if seconds < 60:
         return _("%s s") % formats.number_format(seconds, 1 if seconds < 10 else 0)
     minutes, rest = divmod(int(seconds), 60)

@@ -14,6 +14,8 @@ from django.utils.translation import gettext_lazy as _
 from ..broker.exceptions import InvalidName
 from ..broker.keys import check_id
 from ..broker.records import Record, State
+from ..models import TaskRecord
+from . import tabs
 from .base import RedisModelAdmin
 from .details import Detail
 from .display import ago, number, visible
@@ -40,8 +42,8 @@ class RecordAdmin(RedisModelAdmin):
         found.shown = Detail(record, source.read(lambda inspector: inspector.summaries([])[0], 0))
         return found
 
-    def whereabouts(self, key: str) -> str:
-        record = self._record(Source(key.rpartition(":")[0]), key)
+    def whereabouts(self, request: HttpRequest, key: str) -> str:
+        record = self._record(self.source_of(request, key), key)
         return "" if record is None else str(record.state)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
@@ -64,7 +66,10 @@ class RecordAdmin(RedisModelAdmin):
         """Return what a record's own page needs besides Django's own."""
         shown: Detail = found.shown
         title = capfirst(self.opts.verbose_name)
-        return {"title": title, "subtitle": str(found), "attempts": shown.attempts, "problem": shown.problem}
+        context = {"title": title, "subtitle": str(found), "attempts": shown.attempts, "problem": shown.problem}
+        if TaskRecord.objects.filter(pk=found.identifier).exists():
+            context["links"] = tabs.links(self.admin_site, request, TaskRecord, found.identifier)
+        return context
 
     @staticmethod
     def _record(source: Source, key: str) -> Record | None:

@@ -119,7 +119,12 @@ class RecordSet:
 
     def __getitem__(self, part: slice) -> list[RedisModel]:
         start, stop = part.start or 0, self.count() if part.stop is None else part.stop
-        rows = self._chosen[start:stop] if self._chosen is not None else self._read(start, stop - start)
+        if self._chosen is not None:
+            rows = self._chosen[start:stop]
+        elif stop <= _SAMPLE:  # The filters' choices come from these, too.
+            rows = self.window.matches[start:stop]
+        else:
+            rows = self._read(start, stop - start)
         return [self._instance(row) for row in rows]
 
     @property
@@ -130,7 +135,7 @@ class RecordSet:
     @cached_property
     def window(self) -> Window:
         """What was searched, or the first records where nothing must be."""
-        window = Window(self._start, self.total)
+        window = Window(self._start if self.criteria.looks_inside else 0, self.total)
         criteria = self.criteria.but(search="") if self.criteria.record_id else self.criteria
         limit = SEARCHED if criteria.looks_inside else _SAMPLE
         deadline = time.monotonic() + SEARCH_SECONDS
