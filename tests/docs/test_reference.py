@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import re
 import shutil
@@ -12,6 +13,7 @@ from django.core.management import BaseCommand, load_command_class
 from django_taskq.broker.client import check_url
 from django_taskq.broker.retry import RetryPolicy
 from django_taskq.conf import Options
+from django_taskq.management.actions import ACTIONS
 from tests.docs.markdown import steps
 from tests.docs.project import ROOT, Project
 
@@ -86,12 +88,20 @@ def test_the_system_checks_are_all_listed():
     assert {name.partition(".")[2] for name in named} == set(re.findall(r'\b([EW]\d{3})"', source))
 
 
-def test_the_table_of_flags_is_complete():
-    flags = {
-        flag
-        for line in rows(COMMANDS, "`manage.py runtaskworker`")
-        for flag in re.findall(r"(?<!\w)--?[a-z-]+", line[0])
-    }
+def flags_in(heading):
+    return {flag for line in rows(COMMANDS, heading) for flag in re.findall(r"(?<!\w)--?[a-z-]+", line[0])}
+
+
+def test_every_action_of_taskq_has_its_flags_listed():
+    assert set(re.findall(r"^### `taskq (\w+)`$", COMMANDS, re.MULTILINE)) == set(ACTIONS)
+    for name, action in ACTIONS.items():
+        parser = argparse.ArgumentParser(add_help=False)
+        action.add_arguments(parser)
+        assert flags_in(f"`taskq {name}`") == set(parser._option_string_actions)
+
+
+def test_the_flags_of_the_worker_are_all_listed():
+    flags = flags_in("`manage.py runtaskworker`")
     parser = load_command_class("django_taskq", "runtaskworker").create_parser("manage.py", "runtaskworker")
     django = BaseCommand().create_parser("manage.py", "any")
     assert flags == set(parser._option_string_actions) - set(django._option_string_actions)
