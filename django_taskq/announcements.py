@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 
 from django.conf import settings
 from django.dispatch import Signal
@@ -55,22 +54,17 @@ def _is_written(level: int) -> bool:
     """
     if not _lines.isEnabledFor(level):
         return False
-    handlers = list(_handlers(_lines))
-    if not handlers:
-        return level >= logging.WARNING  # logging's handler of last resort
-    return any(handler.level <= level and not _is_deaf(handler) for handler in handlers)
-
-
-def _handlers(logger: logging.Logger | None) -> Iterator[logging.Handler]:
-    while logger is not None:
-        yield from logger.handlers
-        logger = logger.parent if logger.propagate else None
-
-
-def _is_deaf(handler: logging.Handler) -> bool:
-    """Tell whether DEBUG alone makes a handler refuse every line."""
+    # A handler that DEBUG makes refuse every line.
     refusing = RequireDebugFalse if settings.DEBUG else RequireDebugTrue
-    return any(isinstance(each, refusing) for each in handler.filters)
+    logger: logging.Logger | None = _lines
+    has_handlers = False
+    while logger is not None:
+        for handler in logger.handlers:
+            has_handlers = True
+            if handler.level <= level and not any(isinstance(each, refusing) for each in handler.filters):
+                return True
+        logger = logger.parent if logger.propagate else None
+    return not has_handlers and level >= logging.WARNING  # logging's handler of last resort
 
 
 def _name(signal: Signal) -> str:
