@@ -72,10 +72,9 @@ class RedisModelAdmin(ReadOnlyAdmin):
             "name": capfirst(opts.verbose_name),
             "id": visible(key.rpartition(":")[2]),
         }
-        response = self.page(
-            request, "admin/django_taskq/gone.html", title, history=history, now=self.whereabouts(request, key)
-        )
-        response.status_code = 200 if history or Source.of(request).error else 404
+        known = {"history": history, "state": self.whereabouts(request, key)}
+        response = self.page(request, "admin/django_taskq/gone.html", title, **known)
+        response.status_code = 200 if any(known.values()) or Source.of(request).error else 404
         return response
 
     def whereabouts(self, request: HttpRequest, key: str) -> str:
