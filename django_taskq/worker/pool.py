@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -14,6 +15,8 @@ from .application import Application
 from .board import Board
 from .limits import Limits
 from .run import Run
+
+logger = logging.getLogger("django_taskq.worker")
 
 #: Where a child hears of ended runs, and of whatever else concerns its main loop.
 Inbox = SimpleQueue[Any]
@@ -148,7 +151,13 @@ class Coroutines:
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
-        loop.run_forever()
+        while True:
+            try:
+                loop.run_forever()
+            except (SystemExit, KeyboardInterrupt):
+                # A task of asyncio's own, one that a user's coroutine started, raised it. Whoever awaits that has
+                # it as well; here it must not end the loop, on which the others run.
+                logger.warning("A coroutine tried to end the process", exc_info=True)
 
     def _create_tasks(self, loop: asyncio.AbstractEventLoop, runs: list[Run]) -> None:
         for run in runs:
