@@ -37,6 +37,8 @@ for first = 1, #ARGV, 7 do
     local owner, state, held
     if head.key then owner, state, held = holder(head.key, id) end
     if owner then
+      -- One that lost its body, and then its key to another, may still wait; an alias must never be claimed.
+      for _, part in ipairs({'ready', 'scheduled'}) do redis.call('ZREM', queue_key(queue, part), id) end
       redis.call('SET', task_key(id), 'alias ' .. owner, 'PX', head.record and DAY or MINUTE)
       answer('TAKEN', owner, state, held.enqueued_at)
     else
