@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Protocol
 
 from ..broker.broker import Broker
 from ..broker.records import AttemptError, Lease
+from .endings import Ending
 from .outcomes import Outcome
 
 
@@ -33,11 +34,32 @@ class Control(Protocol):
         """Enforce the time limit on the body of a coroutine function: raise `TaskTimeout` in it."""
 
 
+class RowStore(Protocol):
+    """Where what has ended has its row. All of it raises `NotRecorded` while the database takes none."""
+
+    def write(self, endings: Sequence[Ending]) -> None:
+        """Write the rows of records that are about to end, under the tokens of their leases."""
+
+    def correct(self, endings: Sequence[Ending]) -> None:
+        """Make the rows of endings that Redis contradicted say what it holds."""
+
+    def probe(self) -> None:
+        """See whether rows can be written."""
+
+
 class Application(Protocol):
     """Runs what is leased; made in each child and in the supervisor by a `Connect`."""
 
     @property
     def broker(self) -> Broker: ...
+
+    @property
+    def rows(self) -> RowStore | None:
+        """Where ended records have their row; None where none is kept."""
+
+    @property
+    def duties(self) -> Mapping[str, Callable[[], float]]:
+        """What the supervisor does besides, by name; each returns the seconds until it wants to be called again."""
 
     def is_coroutine(self, lease: Lease) -> bool:
         """Tell whether the task belongs on the event loop. Never raises; an unknown name doesn't."""

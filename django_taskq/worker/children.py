@@ -91,8 +91,9 @@ class ChildProcess:
 
     @property
     def is_gone(self) -> bool:
+        """Whether it has ended, or is as good as that: told to before it was started, it claims nothing."""
         if not self._started.is_set():
-            return False
+            return self.told_at is not None and not self.is_alone
         return self.failure is not None or bool(wait([self._process.sentinel], timeout=0))
 
     @property
@@ -168,6 +169,8 @@ class ChildProcess:
         self._orders.close()
         if self.failure is not None:
             return f"could not be started: {self.failure!r}"
+        if not self._started.is_set():
+            return "was never started"
         self._process.join(timeout=1)
         code = self._process.exitcode
         if code == 255 and self.pid is not None:

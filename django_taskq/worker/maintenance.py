@@ -11,13 +11,17 @@ from ..broker.exceptions import TaskqError
 from ..broker.inspector import Inspector
 from ..broker.records import Lease
 from .application import Application
+from .endings import Ending
 from .exceptions import LeaseExpired
 from .outcomes import Failed, after_crash, to_settlement
+from .rows import Rows
 
 logger = logging.getLogger("django_taskq.worker")
 
 #: Seconds from one look at lapsed leases to the next, at least.
 SHORTEST_SLEEP = 0.01
+#: Seconds until a row is tried again that the database didn't take.
+ROW_PAUSE = 1.0
 
 
 class Presence:
@@ -52,6 +56,7 @@ class Reaper:
         self._application = application
         self._broker = application.broker
         self._inspector = Inspector(self._broker)
+        self._rows = Rows(application.rows)
         self._lease = lease
         self._was_away = False
         self._looked_at = time.monotonic()
@@ -74,26 +79,36 @@ class Reaper:
 
     def _look(self) -> float:
         queues = self._inspector.queues()
+        self._rows.correct()
         while queues:
             expired = self._broker.expired(queues)
-            self._reap(expired.leases)
+            if not self._reap(expired.leases):
+                return min(ROW_PAUSE, self._lease / 3)
             if expired.next_lapse_ms is None:
                 break
             if expired.next_lapse_ms > 0:
                 return max(SHORTEST_SLEEP, min(expired.next_lapse_ms / 1000, self._lease / 3))
         return self._lease / 3
 
-    def _reap(self, leases: Sequence[Lease]) -> None:
-        outcomes = [self._outcome(lease) for lease in leases]
-        settlements = [
-            to_settlement(lease, outcome, lapsed=True) for lease, outcome in zip(leases, outcomes, strict=True)
-        ]
+    def _reap(self, leases: Sequence[Lease]) -> bool:
+        """End the attempts of lapsed leases; tell whether all are ended, or some wait for their row."""
+        endings = [Ending(lease, self._outcome(lease), cancelled=lease.cancel_requested) for lease in leases]
+        self._tell([ending for ending in endings if not self._rows.wants(ending)])
+        ready, again = self._rows.write([ending for ending in endings if self._rows.wants(ending)])
+        self._tell(ready)
+        self._rows.correct()
+        return not again
+
+    def _tell(self, endings: Sequence[Ending]) -> None:
+        settlements = [to_settlement(ending.lease, ending.outcome, lapsed=True) for ending in endings]
         words, _ = self._broker.exchange([settlement for settlement in settlements if settlement], None)
-        for lease, outcome, word in zip(leases, outcomes, words, strict=True):
+        for ending, word in zip(endings, words, strict=True):
+            lease, outcome = ending.lease, ending.outcome
+            self._rows.heed(ending, word)
             if word != "DONE":
                 continue
             logger.warning("The lease of %s has lapsed; its attempt %d has failed", lease.id, lease.attempt)
-            if outcome.delay_ms is None:
+            if isinstance(outcome, Failed) and outcome.delay_ms is None:
                 self._application.buried(lease, outcome.error)
 
     def _outcome(self, lease: Lease) -> Failed:

@@ -131,10 +131,10 @@ class Nursery:
                     self._failed_starts, self._was_ever_ready = 0, True
                 self._watch_ready(child, now)
             elif child.age > self._settings.ready_timeout and child.told_at is None:
+                if not child.is_started:
+                    raise CannotStart(f"child {child.id} could not be started within {child.age:.0f} s")
                 logger.error("Child %s wasn't ready after %.0f s; replacing it", child.id, child.age)
                 child.end(WorkerLost)
-            elif child.age > self._settings.ready_timeout + EXIT_PATIENCE and not child.is_started:
-                raise CannotStart(f"the fork server didn't start child {child.id}")
 
     def _watch_ready(self, child: ChildProcess, now: float) -> None:
         if child.board.done:

@@ -15,9 +15,12 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 class Outage:
     """Count the failures in a row of one connection."""
 
-    def __init__(self, logger: logging.Logger, who: str, longest_pause: float = LONGEST_PAUSE) -> None:
+    def __init__(
+        self, logger: logging.Logger, who: str, longest_pause: float = LONGEST_PAUSE, what: str = "Redis"
+    ) -> None:
         self._logger = logger
         self._who = who
+        self._what = what
         self._longest_pause = longest_pause
         self._failures = 0
         self._since = 0.0
@@ -44,5 +47,6 @@ class Outage:
         if not self._failures:
             return False
         self._failures = 0
-        self._logger.warning("%s: Redis answers again after %.1f s", self._who, time.monotonic() - self._since)
+        lasted = time.monotonic() - self._since
+        self._logger.warning("%s: %s answers again after %.1f s", self._who, self._what, lasted)
         return True

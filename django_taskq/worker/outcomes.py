@@ -32,6 +32,21 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
+class Unsaved:
+    """The task returned, but its row could not be written: it is buried, with its result in the log."""
+
+    error: AttemptError
+    log_json: bytes
+    result_ttl_ms: int = DEFAULT_RESULT_TTL_MS
+
+    def to_json(self) -> bytes:
+        """Return the log's JSON: that of the error, and the result."""
+        if self.log_json == b"{}":
+            return self.error.to_json()
+        return self.error.to_json()[:-1] + b"," + self.log_json[1:]
+
+
+@dataclass(frozen=True, slots=True)
 class Released:
     """The task didn't run here; it goes back, and the attempt with it."""
 
@@ -44,7 +59,7 @@ class Lost:
     """The lease is another's; there is nothing to say."""
 
 
-Outcome = Succeeded | Failed | Released | Lost
+Outcome = Succeeded | Failed | Unsaved | Released | Lost
 
 
 def to_settlement(lease: Holding, outcome: Outcome, *, lapsed: bool = False) -> Settlement | None:
@@ -56,6 +71,8 @@ def to_settlement(lease: Holding, outcome: Outcome, *, lapsed: bool = False) -> 
             if delay_ms is None:
                 return Bury(lease, error.to_json(), lapsed, result_ttl_ms)
             return Retry(lease, delay_ms, error.to_json(), lapsed, result_ttl_ms)
+        case Unsaved(_, _, result_ttl_ms):
+            return Bury(lease, outcome.to_json(), lapsed, result_ttl_ms)
         case Released(delay_ms, unknown):
             return Release(lease, delay_ms, unknown=unknown)
         case Lost():

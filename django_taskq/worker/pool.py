@@ -39,7 +39,7 @@ class Pool:
     @property
     def free_slots(self) -> int:
         """How many leases can be started, of whichever sort they turn out to be."""
-        return min(self._threads.free, self._coroutines.free)
+        return min(self._threads.free, self._coroutines.free, len(self._free_slots))
 
     @property
     def is_idle(self) -> bool:

@@ -18,6 +18,7 @@ from .outage import Outage
 from .outcomes import to_settlement
 from .pool import Inbox, Pool
 from .queues import Queues
+from .row_writer import RowWriter, Written
 from .run import Run
 from .settings import Settings
 from .waiter import Waiter, Woken
@@ -41,6 +42,8 @@ class Child:
         self._broker = application.broker
         self._board = board
         self._pool = Pool(application, board, self._inbox, child, settings.threads, settings.coroutines)
+        rows = application.rows
+        self._row_writer = None if rows is None else RowWriter(rows, self._inbox, f"Child {child}")
         self._waiter = Waiter(self._broker, self._inbox)
         self._claims = Claims(child, board, settings.lease_ms)
         self._queues = Queues(settings, self._broker)
@@ -70,7 +73,12 @@ class Child:
 
     def _is_done(self) -> bool:
         unsaid = self._outbox or self._claims.is_under_way or self._marker is not None
-        return self._stopping and self._pool.is_idle and not unsaid
+        return self._stopping and self._is_idle and not unsaid
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether nothing runs, and no row is missing of what ran."""
+        return self._pool.is_idle and (self._row_writer is None or not self._row_writer.pending)
 
     def _patience(self) -> float:
         """Return how many seconds the loop may wait for a message."""
@@ -92,22 +100,31 @@ class Child:
         except Empty:
             pass
 
-    def _hear(self, message: Run | Woken | Stop) -> None:
+    def _hear(self, message: Run | Written | Woken | Stop) -> None:
         match message:
             case Run():
                 self._pool.ended(message)
-                settlement = to_settlement(message.lease, message.outcome)
-                if settlement is None:
-                    self._pool.settled(message)
-                else:
-                    self._outbox.append((settlement, message))
+                if self._row_writer is None or not self._row_writer.take(message):
+                    self._settle(message)
                 self._claims.hungry |= self._burst
+            case Written(run) if self._row_writer is not None:
+                self._row_writer.pending -= 1
+                if run is not None:
+                    self._settle(run)
             case Woken(queue):
                 self._waiter.waits = False
                 self._claims.hungry = True
                 self._marker = queue
             case Stop():
                 self._stopping = True
+
+    def _settle(self, run: Run) -> None:
+        """Let Redis be told how a run ended, at the next opportunity."""
+        settlement = to_settlement(run.lease, run.outcome)
+        if settlement is None:
+            self._pool.settled(run)
+        else:
+            self._outbox.append((settlement, run))
 
     def _look_around(self) -> None:
         """Notice what only time brings."""
@@ -119,6 +136,8 @@ class Child:
     def _wanted(self) -> int:
         """Return how many leases to claim."""
         if self._stopping or not self._claims.hungry or not self._queues.names:
+            return 0
+        if self._row_writer is not None and self._row_writer.is_away:
             return 0
         return self._lifetime.at_most(self._pool.free_slots)
 
@@ -170,7 +189,7 @@ class Child:
         elif leases:
             self._lifetime.started(len(leases))
             self._pool.start(leases)
-        elif self._pool.is_idle:
+        elif self._is_idle:
             self._claims.mark_idle()
 
     def _settle_singly(self) -> None:
@@ -191,5 +210,7 @@ class Child:
         if word in ("LEASE_LOST", "ORPHANED"):
             logger.warning("The lease of %s was lost, so its %s doesn't count", settlement.lease.id, settlement.script)
         if run is not None:
+            if self._row_writer is not None:
+                self._row_writer.heed(run, word)
             self._board.ended += 1
             self._pool.settled(run)

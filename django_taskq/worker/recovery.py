@@ -20,9 +20,11 @@ from ..broker.settlements import Holding
 from .application import Application
 from .board import BEGUN, CLAIMED, Board, Held
 from .children import ChildProcess
+from .endings import Ending
 from .exceptions import Crash, TaskTimeout, WorkerLost
 from .outcomes import Outcome, Released, after_crash, settle
 from .queues import Queues
+from .rows import Rows
 from .settings import Settings
 
 logger = logging.getLogger("django_taskq.worker")
@@ -73,7 +75,9 @@ class Case:
         self.child = child
         self.leases = child.board.leases()
         self.asked = False
-        self.verdicts = deque(judge(self.leases, child.cause, child.culprits, child.is_alone))
+        verdicts = judge(self.leases, child.cause, child.culprits, child.is_alone)
+        # What may have to wait for a database comes last.
+        self.verdicts = deque(sorted(verdicts, key=lambda pair: pair[1] is Verdict.HAS_FAILED))
 
     @property
     def is_closed(self) -> bool:
@@ -90,6 +94,7 @@ class Recovery:
         self._lease = settings.lease
         self._lease_ms = settings.lease_ms
         self._queues = queues
+        self._rows = Rows(application.rows)
         self._cases: list[Case] = []
         self._suspects: deque[Suspect] = deque()
         #: Give suspects back instead of running them alone.
@@ -123,11 +128,14 @@ class Recovery:
         for case in [*self._cases]:
             if not case.asked:
                 self._ask_about_claim(case)
-            while case.verdicts:
-                self._carry_out(case.child, *case.verdicts[0])
-                case.verdicts.popleft()
+            for _ in range(len(case.verdicts)):
+                if self._carry_out(case.child, *case.verdicts[0]):
+                    case.verdicts.popleft()
+                else:
+                    case.verdicts.rotate(-1)
             if case.is_closed:
                 self._cases.remove(case)
+        self._rows.correct()
         return 0.1 if self._cases else 3600.0
 
     def _ask_about_claim(self, case: Case) -> None:
@@ -141,18 +149,21 @@ class Recovery:
                     self._settle(lease, Released())
         case.asked = True
 
-    def _carry_out(self, child: ChildProcess, held: Held, verdict: Verdict) -> None:
+    def _carry_out(self, child: ChildProcess, held: Held, verdict: Verdict) -> bool:
+        """Do what was decided about a lease; False when its row must be written first, and can't be now."""
         if verdict is Verdict.GIVE_BACK or (verdict is Verdict.RUN_ALONE and self.gives_up):
             self._settle(held, Released())
         elif (lease := self._still_held(held)) is None:
             logger.warning("The lease of %s was lost with its process", held.id)
         elif verdict is Verdict.HAS_FAILED:
-            self._fail(child, lease)
+            if not self._fail(child, lease):
+                return False
         else:
             logger.warning("Running %s alone: it may have ended its process", held.id)
             self._suspects.append(Suspect(lease, held, child))
-            return
+            return True
         child.board.clear(held.slot)
+        return True
 
     def _still_held(self, held: Held) -> Lease | None:
         """Renew a lease and return it in full; None when it is another's."""
@@ -172,14 +183,19 @@ class Recovery:
             task=record.task,
             claimed_at=record.last_attempted_at or 0,
             deadline=deadline,
+            cancel_requested=record.cancel_requested,
         )
 
-    def _fail(self, child: ChildProcess, lease: Lease) -> None:
-        outcome = after_crash(lease, child.cause or WorkerLost)
-        word = self._settle(lease, outcome)
-        logger.warning("Attempt %d of %s has failed: %s", lease.attempt, lease.id, outcome.error.message)
-        if word == "DONE" and outcome.delay_ms is None:
-            self._application.buried(lease, outcome.error)
+    def _fail(self, child: ChildProcess, lease: Lease) -> bool:
+        failed = after_crash(lease, child.cause or WorkerLost)
+        ready, _ = self._rows.write([Ending(lease, failed, cancelled=lease.cancel_requested)])
+        for ending in ready:
+            word = self._settle(lease, ending.outcome)
+            self._rows.heed(ending, word)
+            logger.warning("Attempt %d of %s has failed: %s", lease.attempt, lease.id, failed.error.message)
+            if word == "DONE" and failed.delay_ms is None:
+                self._application.buried(lease, failed.error)
+        return bool(ready)
 
     def _settle(self, lease: Holding, outcome: Outcome) -> str:
         return settle(self._broker, lease, outcome)

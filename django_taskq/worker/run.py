@@ -13,6 +13,7 @@ from ..broker.exceptions import UnreadableRecord
 from ..broker.records import AttemptError, Lease
 from .application import Application
 from .board import Board
+from .endings import Ending
 from .exceptions import TaskTimeout
 from .limits import Limits, ThreadLimit
 from .outcomes import Outcome, Released, failed
@@ -25,7 +26,7 @@ _UNLIMITED = nullcontext()
 class Run:
     """A lease, its slot on the board and, in the end, its outcome. To the task it is the `Control`."""
 
-    __slots__ = ("_board", "_limits", "child", "is_coroutine", "lease", "outcome", "slot")
+    __slots__ = ("_board", "_limits", "child", "ending", "is_coroutine", "lease", "outcome", "slot")
 
     outcome: Outcome
 
@@ -34,6 +35,8 @@ class Run:
         self.slot = slot
         self.child = child
         self.is_coroutine = False
+        #: How it ended, for its row.
+        self.ending: Ending | None = None
         self._board = board
         self._limits = limits
 

@@ -79,6 +79,7 @@ class Supervisor:
             Duty("presence", presence.work),
             Duty("reaper", Reaper(application, settings.lease).work),
             self._recovering,
+            *(Duty(name, work) for name, work in application.duties.items()),
         ]
         self._report = Report(settings, self._nursery, self._duties)
         self._greeting = Greeting(broker, settings.fail_fast, self._signals.look)

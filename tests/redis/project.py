@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import sys
+import time
 
 from tests.settings import *  # noqa: F403
 from tests.settings import TASKS as _TASKS
@@ -15,3 +18,6 @@ if os.environ.get("TASKQ_TEST_ALL_QUEUES"):
     TASKS["default"]["QUEUES"] = []
 
 INSTALLED_APPS = [*INSTALLED_APPS, *os.environ.get("TASKQ_TEST_APPS", "").split()]  # noqa: F405
+
+if multiprocessing.current_process().name != "MainProcess" or "forkserver" in " ".join(sys.orig_argv):
+    time.sleep(float(os.environ.get("TASKQ_TEST_SLOW_CHILDREN", "0")))
