@@ -6,10 +6,9 @@ import pytest
 from django.test import override_settings
 
 from tests.leaks import key_leaks
-from tests.redis.conftest import ended, inspector, noted, notes, start_worker  # noqa: F401  # fixtures
+from tests.redis.conftest import ended, inspector, noted, notes, start_ready, start_worker  # noqa: F401  # fixtures
 from tests.redis.proxy import Proxy
 from tests.settings import TASKS
-from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -30,23 +29,6 @@ def own_server(new_server, monkeypatch):
         yield own
     with own.client() as client:
         assert not key_leaks(client)
-
-
-@pytest.fixture
-def start_ready(start_worker, inspector):  # noqa: F811
-    """Give a function that starts a worker of a name, and returns when all its children serve."""
-
-    def start(name, *arguments, **variables):
-        worker = start_worker("--name", name, *arguments, **variables)
-        wait_until(lambda: is_ready(inspector, name), 30, f"{name} is ready")
-        return worker
-
-    return start
-
-
-def is_ready(inspector, name):  # noqa: F811
-    (found,) = [one for one in inspector.workers() if one["name"] == name] or [None]
-    return found and found["phase"] == "serving" and int(found["ready"]) == int(found["children"]) > 0
 
 
 @pytest.fixture

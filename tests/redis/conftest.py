@@ -46,6 +46,23 @@ def inspector(redis_server):
 
 
 @pytest.fixture
+def start_ready(start_worker, inspector):
+    """Give a function that starts a worker of a name, and returns when all its children serve."""
+
+    def start(name, *arguments, **variables):
+        worker = start_worker("--name", name, *arguments, **variables)
+        wait_until(lambda: is_ready(inspector, name), 30, f"{name} is ready")
+        return worker
+
+    return start
+
+
+def is_ready(inspector, name):
+    (found,) = [one for one in inspector.workers() if one["name"] == name] or [None]
+    return found and found["phase"] == "serving" and int(found["ready"]) == int(found["children"]) > 0
+
+
+@pytest.fixture
 def ended(inspector):
     """Give a function that waits until tasks have ended and returns their records."""
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 
 from tests.processes import is_alive, parent_of
 from tests.redis import jobs
+from tests.rules import check_rules
 from tests.waiting import wait_until
 
 
@@ -25,6 +27,7 @@ def test_the_task_of_a_killed_child_runs_again_within_a_second(start_worker, end
     child = the_child(worker)
 
     kill(child)
+    killed_at = time.time() * 1000
 
     noted_again = lambda: notes().count("begin a") == 2  # noqa: E731
     wait_until(noted_again, 2)
@@ -33,7 +36,7 @@ def test_the_task_of_a_killed_child_runs_again_within_a_second(start_worker, end
     assert (record.state, record.attempts) == ("succeeded", 2)
     assert record.history[0].error.reason == "worker lost"
     assert record.history[0].ended_at - record.history[0].started_at < 3000
-    assert record.last_attempted_at - record.history[0].ended_at < 1000
+    assert record.last_attempted_at - killed_at < 1000 + 50  # a second and the backoff
     assert the_child(worker) != child
 
 
@@ -54,7 +57,7 @@ def test_a_task_that_kills_its_child_becomes_a_dead_letter_and_its_neighbours_do
         assert neighbour.attempts == 1
 
 
-def test_a_task_that_exits_its_process_is_a_failed_attempt(start_worker, ended):
+def test_c24_a_task_that_exits_its_process_is_a_failed_attempt(start_worker, ended):
     result = jobs.exit_process.enqueue()
 
     start_worker()
@@ -63,21 +66,27 @@ def test_a_task_that_exits_its_process_is_a_failed_attempt(start_worker, ended):
     assert (record.state, record.attempts) == ("dead", 2)
 
 
-def test_the_children_of_a_killed_supervisor_end_and_another_worker_takes_over(start_worker, ended, noted, notes):
+def test_the_children_of_a_killed_supervisor_end_and_another_worker_takes_over_within_a_lease_and_a_second(
+    start_worker, start_ready, ended, noted, notes
+):
     result = jobs.hold.enqueue()
     worker = start_worker(lease=1)
     noted("begin a")
     child = the_child(worker)
-    start_worker(lease=1)
+    start_ready("other", lease=1)
 
     kill(worker.pid)
+    killed_at = time.time() * 1000
 
     wait_until(lambda: not is_alive(child), 2, "the child ended")
     wait_until(lambda: notes().count("begin a") == 2, 5)
     jobs.note("go")
     (record,) = ended(result)
+    check_rules([record])
     assert (record.state, record.attempts) == ("succeeded", 2)
     assert record.history[0].error.reason == "lease expired"
+    assert record.history[0].ended_at - killed_at < 1000 + 1000
+    assert record.last_attempted_at - killed_at < 1000 + 1000 + 50  # the lease, a second and the backoff
 
 
 def test_a_child_that_holds_the_interpreter_dies_with_its_supervisor(start_worker, noted):
@@ -144,7 +153,7 @@ def test_the_end_of_the_fork_server_loses_nothing(start_worker, ended, noted, no
     assert [record.state for record in ended(result)] == ["succeeded"]
 
 
-def test_children_are_recycled_after_so_many_tasks_without_loss(start_worker, ended, inspector):
+def test_c86_children_are_recycled_after_so_many_tasks_without_loss(start_worker, ended, inspector):
     results = jobs.add.enqueue_many([((number,), {}) for number in range(40)])
 
     worker = start_worker("--burst", "--max-tasks", "10", "--threads", "4")

@@ -11,7 +11,7 @@ from tests.waiting import wait_until
 @pytest.mark.parametrize(
     ("task", "arguments"), [(jobs.overrun, ["loop"]), (jobs.aoverrun, [])], ids=["function", "coroutine"]
 )
-def test_a_task_that_runs_too_long_gets_an_exception(task, arguments, start_worker, ended):
+def test_c82_a_task_that_runs_too_long_gets_an_exception(task, arguments, start_worker, ended):
     result = task.enqueue(*arguments)
 
     worker = start_worker()
@@ -23,7 +23,7 @@ def test_a_task_that_runs_too_long_gets_an_exception(task, arguments, start_work
     assert "Killing" not in worker.log
 
 
-def test_a_task_that_swallows_the_exception_and_returns_keeps_its_result(start_worker, ended):
+def test_c82_a_task_that_swallows_the_exception_and_returns_keeps_its_result(start_worker, ended):
     result = jobs.overrun.enqueue("swallow")
 
     start_worker()
@@ -32,7 +32,7 @@ def test_a_task_that_swallows_the_exception_and_returns_keeps_its_result(start_w
     assert (record.state, record.result) == ("succeeded", "in time")
 
 
-def test_a_task_that_cannot_be_interrupted_is_killed_after_the_grace_and_its_neighbour_is_not_blamed(
+def test_c82_a_task_that_cannot_be_interrupted_is_killed_after_the_grace_and_its_neighbour_is_not_blamed(
     start_worker, ended, noted, notes
 ):
     late = jobs.overrun.enqueue("sleep")
@@ -51,15 +51,6 @@ def test_a_task_that_cannot_be_interrupted_is_killed_after_the_grace_and_its_nei
     assert (spared.state, spared.attempts) == ("succeeded", 1)
 
 
-def test_all_slots_come_back_after_time_limits(start_worker, ended):
-    results = jobs.overrun.enqueue_many([(("loop",), {})] * 8)
-
-    start_worker("--threads", "4")
-
-    assert {record.state for record in ended(*results)} == {"dead"}
-    assert ended(*jobs.add.enqueue_many([((1,), {})] * 8))
-
-
 def test_a_task_hears_that_it_was_asked_to_end_and_is_cancelled(start_worker, ended, noted, notes, inspector):
     result = jobs.tell_lease.enqueue()
     start_worker(lease=1)
@@ -70,7 +61,7 @@ def test_a_task_hears_that_it_was_asked_to_end_and_is_cancelled(start_worker, en
     noted("cancelled")
 
 
-def test_a_task_hears_that_its_lease_was_lost_and_changes_nothing(start_worker, noted, notes, inspector, redis_client):
+def test_c12_a_task_hears_that_its_lease_was_lost_and_changes_nothing(start_worker, noted, inspector):
     result = jobs.tell_lease.enqueue()
     worker = start_worker(lease=1)
     noted("begin 1")
@@ -93,7 +84,7 @@ def _lease(record):
     return Holding
 
 
-def test_all_that_sleep_beyond_their_limit_fail_together(start_worker, ended):
+def test_c82_all_that_sleep_beyond_their_limit_fail_together(start_worker, ended):
     results = jobs.overrun.enqueue_many([(("sleep",), {})] * 4)
 
     start_worker("--threads", "4")

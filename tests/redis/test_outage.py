@@ -23,7 +23,7 @@ def server(new_server, monkeypatch):
         yield own
 
 
-def test_a_worker_waits_for_redis_at_its_start(server, start_worker, ended):
+def test_c35_a_worker_waits_for_redis_at_its_start(server, start_worker, ended):
     result = jobs.add.enqueue(1)
     server.stop()
     worker = start_worker()
@@ -35,7 +35,7 @@ def test_a_worker_waits_for_redis_at_its_start(server, start_worker, ended):
 
 
 @pytest.mark.parametrize("state", ["starting", "idle", "busy waiting"])
-def test_a_worker_without_redis_ends_within_a_second(state, server, start_worker, ended):
+def test_c35_a_worker_without_redis_ends_within_a_second(state, server, start_worker, ended):
     if state != "starting":
         worker = start_worker()
         ended(jobs.add.enqueue(1))
@@ -53,16 +53,6 @@ def test_a_worker_without_redis_ends_within_a_second(state, server, start_worker
     assert time.monotonic() - started < 1
 
 
-def test_work_goes_on_after_each_restart_of_redis(server, start_worker, ended):
-    start_worker("--processes", "2", lease=1)
-    ended(jobs.add.enqueue(0))
-
-    for _ in range(3):
-        server.stop()
-        server.start()
-        assert [record.state for record in ended(jobs.add.enqueue(1), timeout=5)] == ["succeeded"]
-
-
 def test_a_finished_task_is_settled_when_redis_is_back(server, start_worker, ended, noted, notes):
     result = jobs.hold.enqueue()
     start_worker(lease=5)
@@ -78,7 +68,7 @@ def test_a_finished_task_is_settled_when_redis_is_back(server, start_worker, end
     assert notes().count("begin a") == 1
 
 
-def test_a_pause_of_redis_within_the_lease_costs_nothing(server, start_worker, ended, noted, notes):
+def test_c10_a_pause_of_redis_within_the_lease_costs_nothing(server, start_worker, ended, noted, notes):
     result = jobs.hold.enqueue()
     start_worker(lease=2)
     start_worker(lease=2)
@@ -98,7 +88,7 @@ def test_a_pause_of_redis_within_the_lease_costs_nothing(server, start_worker, e
     assert notes().count("begin a") == 1
 
 
-def test_a_task_hears_when_an_outage_outlasts_its_lease(server, start_worker, noted):
+def test_c10_a_task_hears_when_an_outage_outlasts_its_lease(server, start_worker, noted):
     jobs.tell_lease.enqueue()
     worker = start_worker(lease=1)
     noted("begin 1")
@@ -107,13 +97,3 @@ def test_a_task_hears_when_an_outage_outlasts_its_lease(server, start_worker, no
 
     noted("lost", timeout=5)
     assert worker.process.poll() is None
-
-
-def test_killed_connections_are_made_anew(server, start_worker, ended):
-    start_worker("--processes", "2")
-    ended(jobs.add.enqueue(0))
-
-    with server.client() as client:
-        client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-
-    assert [record.state for record in ended(jobs.add.enqueue(1), timeout=3)] == ["succeeded"]

@@ -51,7 +51,7 @@ def test_a_task_can_ask_for_a_retry_and_for_its_burial(start_worker, ended):
 
 
 @pytest.mark.parametrize("task", [jobs.raise_named, jobs.araise_named], ids=["function", "coroutine"])
-def test_whatever_a_task_raises_is_a_failed_attempt_and_the_worker_goes_on(task, start_worker, ended):
+def test_c24_whatever_a_task_raises_is_a_failed_attempt_and_the_worker_goes_on(task, start_worker, ended):
     names = ["SystemExit", "KeyboardInterrupt", "CancelledError", "GeneratorExit", "BaseException"]
     results = [task.enqueue(name) for name in names]
 
