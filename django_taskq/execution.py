@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from inspect import iscoroutinefunction
 
 from . import hygiene, registry, results
@@ -15,6 +16,8 @@ from .broker.records import AttemptError, Lease
 from .compat import signals, task_backends
 from .conf import Options
 from .failures import describe
+from .pruning import Pruning
+from .recording import Recorder
 from .worker.application import Control
 from .worker.exceptions import UnknownTask
 from .worker.outcomes import Failed, Outcome, Released
@@ -30,6 +33,10 @@ class Application:
 
     def __init__(self, alias: str, sender: type, conf: Options, broker: Broker) -> None:
         self.broker = broker
+        self.rows = Recorder(alias, broker) if conf.keeps_records else None
+        self.duties: dict[str, Callable[[], float]] = {}
+        if conf.keeps_records and conf.records_ttl is not None:
+            self.duties["pruning"] = Pruning(alias, conf.records_ttl).work
         self._alias = alias
         self._sender = sender
         self._unknown_ttl_ms = conf.unknown_ttl_ms

@@ -59,6 +59,17 @@ class Recorder:
                 _take_back(rows.from_ending(ending, self._alias, record))
         write_finished(ended)
 
+    def probe(self) -> None:
+        """See whether the database takes rows, or raise `NotRecorded`."""
+        connection = _connection()
+        try:
+            # No record has such an id; where nothing may be written, this is refused all the same.
+            TaskRecord.objects.using(connection.alias).filter(pk="").update(token=0)
+        except Exception as error:
+            raise NotRecorded([], error) from error
+        finally:
+            _tidy(connection)
+
     def _known(self, endings: Sequence[Ending]) -> dict[str, Record]:
         """Return what Redis holds of those whose lease doesn't tell all that belongs into the row."""
         ids = [ending.lease.id for ending in endings if ending.lease.attempt > 1 or ending.child is None]

@@ -137,7 +137,7 @@ class AttemptError:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """An ended attempt, as its log line tells: with a result or an error."""
+    """An ended attempt, as its log line tells: with a result or an error, or both where its row wasn't saved."""
 
     attempt: int
     token: int
@@ -157,7 +157,8 @@ class Attempt:
             if "error" not in document:
                 return cls(*numbers, child, None, document.get("result"))
             names = ("error", "message", "traceback", "reason")
-            return cls(*numbers, child, AttemptError(*(str(document.get(name) or "") for name in names)))
+            error = AttemptError(*(str(document.get(name) or "") for name in names))
+            return cls(*numbers, child, error, document.get("result"))
         except (ValueError, TypeError, AttributeError, RecursionError):
             shown = line[:1000].decode(errors="replace")
             return cls(0, 0, 0, 0, "", AttemptError("", "The log line can't be read.", shown, "unreadable"))

@@ -209,7 +209,8 @@ class Supervisor:
             self._empty_since = float("inf")
         else:
             self._empty_since = min(self._empty_since, time.monotonic())
-        return time.monotonic() > self._empty_since + ANSWER_PATIENCE
+        patience = 0 if self._recovering.is_away else ANSWER_PATIENCE
+        return time.monotonic() > self._empty_since + patience
 
     def _force(self, why: str) -> None:
         """Kill what runs; its leases go back when it is gone, never before."""
@@ -232,7 +233,7 @@ class Supervisor:
             child.end(None)
         for duty in self._duties:
             duty.stop()
-        if self._phase is not Phase.STARTING and self._exit is not None:
+        if self._phase is not Phase.STARTING and not self._recovering.is_away:
             farewell = threading.Thread(target=self._leave, name="farewell", daemon=True)
             farewell.start()
             farewell.join(FAREWELL_PATIENCE)

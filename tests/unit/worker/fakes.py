@@ -61,6 +61,9 @@ class FakeBroker:
 class FakeApplication:
     """Runs `body(lease, control)` as every task."""
 
+    rows = None
+    duties = {}
+
     def __init__(self, broker, body=lambda lease, control: Succeeded(b"{}"), coroutine=False):
         self.broker = broker
         self._body = body

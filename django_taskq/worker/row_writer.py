@@ -1,0 +1,109 @@
+"""The thread of a child that writes rows, so that a database that doesn't answer holds up only what needs one."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+
+from ..broker.exceptions import TaskqError
+from .application import RowStore
+from .endings import Ending
+from .outage import Outage
+from .pool import Inbox
+from .rows import Rows
+from .run import Run
+
+logger = logging.getLogger("django_taskq.worker")
+
+#: Seconds to wait after an unexpected failure.
+PAUSE_AFTER_FAILURE = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A message: one thing less to do; `run` can be settled, if there is one."""
+
+    run: Run | None
+
+
+class RowWriter:
+    """Takes ended runs, and puts each back into the inbox when its row is written. Only the main loop calls it."""
+
+    def __init__(self, store: RowStore, inbox: Inbox, who: str) -> None:
+        #: What was taken and isn't back.
+        self.pending = 0
+        #: Whether the database takes no rows. Claiming more would only make more that waits for them.
+        self.is_away = False
+        self._inbox = inbox
+        self._rows = Rows(store)
+        self._asked: SimpleQueue[Run | Ending] = SimpleQueue()
+        self._outage = Outage(logger, who, what="The database")
+        self._thread: threading.Thread | None = None
+
+    def take(self, run: Run) -> bool:
+        """Write the row of an ended run, if it needs one; tell whether it does."""
+        run.ending = Ending(run.lease, run.outcome, run.child, run.cancel_requested)
+        if run.ending.state is None:
+            return False
+        self._ask(run)
+        return True
+
+    def heed(self, run: Run, word: str) -> None:
+        """Correct the row of a run if Redis answered that it ended otherwise."""
+        if run.ending is not None and self._rows.is_wrong(run.ending, word):
+            self._ask(run.ending)
+
+    def _ask(self, what: Run | Ending) -> None:
+        self.pending += 1
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name="rows", daemon=True)
+            self._thread.start()
+        self._asked.put(what)
+
+    def _serve(self) -> None:
+        waiting: list[Run] = []
+        pause: float | None = None
+        while True:
+            waiting += self._gather(pause)
+            try:
+                waiting, pause = self._write(waiting)
+            except TaskqError as error:
+                pause = self._outage.failed(error)  # Redis couldn't be asked what belongs into a row
+            except Exception:
+                logger.exception("Writing rows failed")
+                pause = PAUSE_AFTER_FAILURE
+
+    def _gather(self, seconds: float | None) -> list[Run]:
+        """Wait for something to do, and return the runs; None waits for ever."""
+        runs = []
+        try:
+            asked = self._asked.get(timeout=seconds)
+            while True:
+                if isinstance(asked, Ending):
+                    self._rows.note_wrong(asked)
+                else:
+                    runs.append(asked)
+                asked = self._asked.get(False)
+        except Empty:
+            return runs
+
+    def _write(self, waiting: list[Run]) -> tuple[list[Run], float | None]:
+        """Write what can be written; return what is left, and the seconds until the next try."""
+        for _ in range(self._rows.correct()):
+            self._inbox.put(Written(None))
+        runs = {(run.lease.id, run.lease.token): run for run in waiting}
+        ready, _ = self._rows.write([run.ending for run in waiting if run.ending is not None])
+        for ending in ready:
+            run = runs.pop((ending.lease.id, ending.lease.token))
+            run.outcome = ending.outcome
+            self._inbox.put(Written(run))
+        if self.is_away and not runs:
+            self._rows.probe()
+        error = self._rows.error
+        self.is_away = error is not None
+        if error is not None:
+            return [*runs.values()], self._outage.failed(error)
+        self._outage.over()
+        return [*runs.values()], None
