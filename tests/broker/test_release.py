@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from django_taskq.broker.records import State
 from django_taskq.broker.settlements import Release
 from tests.broker.helpers import (
@@ -17,6 +19,7 @@ from tests.broker.helpers import (
     put,
     read,
     score,
+    settle,
 )
 
 
@@ -102,13 +105,12 @@ def test_a_plain_release_neither_counts_nor_forgets_that_it_was_unknown(broker):
     assert lease.unknown_ms is not None
 
 
-def test_any_other_end_forgets_that_it_was_unknown(broker):
-    for end in (lambda lease: broker.retry(lease, 0, ERROR), lambda lease: broker.bury(lease, ERROR)):
-        broker.release(lease_one(broker), unknown=True)
-        (lease,) = claim(broker).leases
-        end(lease)
-        assert broker.client.hmget(broker.keys.run(lease.id), "releases", "unknown_since") == [None, None]
-        claim(broker)
+@pytest.mark.parametrize("end", ["complete", "retry", "bury"])
+def test_any_other_end_forgets_that_it_was_unknown(broker, end):
+    broker.release(lease_one(broker), unknown=True)
+    (lease,) = claim(broker).leases
+    settle(broker, end, lease)
+    assert broker.client.hmget(broker.keys.run(lease.id), "releases", "unknown_since") == [None, None]
 
 
 def test_an_attempt_that_was_given_back_before_its_cancel_is_not_counted(broker):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import redis
 
 from tests.broker.helpers import (
     ERROR,
@@ -87,8 +88,11 @@ def test_a_cancelled_record_stays_for_its_ttl(broker, way):
 def test_task_and_run_go_in_the_same_millisecond(broker):
     lease = lease_one(broker)
     broker.complete(lease, b"{}", HOUR)
-    both = "return {redis.call('PTTL', KEYS[1]), redis.call('PTTL', KEYS[2])}"
-    task, run = broker.client.eval(both, 2, broker.keys.task(lease.id), broker.keys.run(lease.id))
+    names = broker.keys.task(lease.id), broker.keys.run(lease.id)
+    try:
+        task, run = (broker.client.pexpiretime(name) for name in names)
+    except redis.ResponseError:
+        pytest.skip("PEXPIRETIME is there from Redis 7")
     assert task == run
 
 
