@@ -180,6 +180,10 @@ class Demo:
         """What the processes wrote last."""
         return "\n".join(child.text for child in self._children)
 
+    def empty_redis(self) -> None:
+        """Forget all that is in Redis."""
+        clear(self.broker)
+
     def check_alive(self) -> None:
         """Raise when a process has ended by itself."""
         for child in self._children:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import sqlite3
 import sys
 import time
 from collections import Counter
@@ -185,11 +187,20 @@ def inspect(demo: Demo, browser: Browser, tallies: dict[str, Tally]) -> Report:
     mails = Counter(re.findall(r"^To: (\S+)", read_mails(demo), re.MULTILINE))
     right = len(mails) == ORDERS and set(mails.values()) == {2}
     report.expect(right, f"{mails.total()} mails to {len(mails)} customers, two to each expected")
+    rows = recorded(demo)
+    expected_rows = {"succeeded": sum(one.done for one in tallies.values()), "dead": 1}
+    report.expect(rows == expected_rows, f"{sum(rows.values())} rows in the database, one for each task and agreeing")
     exported = re.search(r'href="(/stock/\d+/)"', browser.get("/stock/"))
-    rows = len(browser.get(exported[1]).splitlines()) - 1 if exported else 0
+    exported_rows = len(browser.get(exported[1]).splitlines()) - 1 if exported else 0
     products = len(re.findall(r'href="/products/[^"]+/"', browser.get("/")))
-    report.expect(rows == products, f"{rows} products in the stock export, {products} expected")
+    report.expect(exported_rows == products, f"{exported_rows} products in the stock export, {products} expected")
     return report
+
+
+def recorded(demo: Demo) -> dict[str, int]:
+    """Count the rows of the ended tasks by their status."""
+    with contextlib.closing(sqlite3.connect(demo.folder / "shop.sqlite3")) as database:
+        return dict(database.execute("SELECT status, COUNT(*) FROM django_taskq_taskrecord GROUP BY status"))
 
 
 def read_mails(demo: Demo) -> str:
@@ -220,6 +231,9 @@ def check(demo: Demo) -> int:
     report = inspect(demo, browser, tallies)
     report.expect(refused, "an order of more than there is was refused, and enqueued nothing")
     report.expect(in_time, f"everything ended within {TIMEOUT:.0f} s")
+    shown = list(steps(browser, pages))
+    demo.empty_redis()
+    report.expect(list(steps(browser, pages)) == shown, "the rows tell the same when Redis has forgotten everything")
     output = demo.output
     problems = demo.stop()
     report.expect(not problems, "the worker and the web server ended when asked to")

@@ -80,6 +80,9 @@ TASKS = {
         "OPTIONS": {
             "url": os.environ.get("TASKQ_REDIS_URL", "redis://localhost:6379/0"),
             "namespace": "taskq-demo",
+            # A row for each task that has ended; Redis forgets results after a day.
+            "records": "finished",
+            "records_ttl": timedelta(days=30).total_seconds(),
         },
     }
 }
