@@ -12,3 +12,9 @@ local function heal(id, queue, state, priority, due)
     redis.call('ZADD', queue_key(queue, state), now, id)
   end
 end
+
+-- An id that lost its body may still be in a set: an alias must never be claimed, and a record is in one place. This
+-- comes after the first SET, which is refused when memory is full.
+local function withdraw(id, queue)
+  for _, part in ipairs({'ready', 'scheduled'}) do redis.call('ZREM', queue_key(queue, part), id) end
+end

@@ -37,14 +37,14 @@ for first = 1, #ARGV, 7 do
     local owner, state, held
     if head.key then owner, state, held = holder(head.key, id) end
     if owner then
-      -- One that lost its body, and then its key to another, may still wait; an alias must never be claimed.
-      for _, part in ipairs({'ready', 'scheduled'}) do redis.call('ZREM', queue_key(queue, part), id) end
       redis.call('SET', task_key(id), 'alias ' .. owner, 'PX', head.record and DAY or MINUTE)
+      withdraw(id, queue)
       answer('TAKEN', owner, state, held.enqueued_at)
     else
       redis.call('SET', task_key(id), opening .. envelope)
       if head.key then redis.call('SET', idem_key(head.key), id) end
       redis.call('SADD', KEYS[1], queue)
+      withdraw(id, queue)
       place(id, queue, head.priority, math.max(at, now, now + delay))
       answer('STORED', id, 'waiting', now)
     end

@@ -180,3 +180,12 @@ def test_orphans_do_not_delay_the_reaping_of_those_behind_them(broker):
     first = broker.expired(["q"], limit=100)
     assert (list(first.leases), first.next_lapse_ms) == ([], 0)
     assert [one.id for one in broker.expired(["q"], limit=100).leases] == [lease.id]
+
+
+def test_an_id_that_lost_its_body_and_is_sent_again_is_in_one_place(broker):
+    for delay, resent in ((HOUR, 0), (0, HOUR)):
+        new = record(delay_ms=delay)
+        broker.enqueue([new])
+        broker.client.delete(broker.keys.task(new.id))
+        assert broker.enqueue([record(id=new.id, delay_ms=resent)])[0].word == "STORED"
+        assert places(broker, new.id) == ["scheduled" if resent else "ready"]
