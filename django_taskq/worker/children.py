@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from multiprocessing import forkserver
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkServerContext, SpawnContext
 from typing import Any
@@ -33,6 +34,13 @@ _starting = threading.Lock()
 
 def new_child_id(worker: str) -> str:
     return f"{worker}.{''.join(secrets.choice(_ALPHABET) for _ in range(8))}"
+
+
+def end_fork_server() -> None:
+    """Kill the process that starts the children: while a project is being loaded it doesn't notice our end."""
+    pid = getattr(forkserver._forkserver, "_forkserver_pid", None)
+    if pid is not None:
+        send(pid, signal.SIGKILL)
 
 
 class ChildProcess:
@@ -78,7 +86,8 @@ class ChildProcess:
                 self._process.start()
             self._given.close()
         except Exception as error:
-            logger.exception("Child %s could not be started", self.id)
+            if self.told_at is None:
+                logger.exception("Child %s could not be started", self.id)
             self.failure = error
         self._started.set()
         if self.told_at is not None:  # while it was being started

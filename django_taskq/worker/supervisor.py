@@ -13,7 +13,7 @@ from typing import cast
 
 from ..broker.exceptions import ConfigurationError
 from .application import Connect
-from .children import Context
+from .children import Context, end_fork_server
 from .duty import Duty
 from .greeting import Greeting
 from .maintenance import Presence, Reaper
@@ -231,6 +231,7 @@ class Supervisor:
     def _finish(self) -> None:
         for child in self._nursery.children:
             child.end(None)
+        end_fork_server()
         for duty in self._duties:
             duty.stop()
         if self._phase is not Phase.STARTING and not self._recovering.is_away:

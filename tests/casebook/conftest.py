@@ -6,7 +6,7 @@ import pytest
 from django.test import override_settings
 
 from tests.leaks import key_leaks
-from tests.redis.conftest import ended, inspector, noted, notes, start_ready, start_worker  # noqa: F401  # fixtures
+from tests.redis.conftest import ended, inspector, noted, notes, start_ready, start_worker, works  # noqa: F401  # fixtures
 from tests.redis.proxy import Proxy
 from tests.settings import TASKS
 
@@ -29,15 +29,3 @@ def own_server(new_server, monkeypatch):
         yield own
     with own.client() as client:
         assert not key_leaks(client)
-
-
-@pytest.fixture
-def works(ended):  # noqa: F811
-    """Give a function that checks that tasks still run."""
-
-    def check(timeout=10):
-        from tests.redis import jobs
-
-        assert [record.state for record in ended(jobs.add.enqueue(1), timeout=timeout)] == ["succeeded"]
-
-    return check

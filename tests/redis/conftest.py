@@ -86,3 +86,13 @@ def noted(notes):
         wait_until(lambda: set(lines) <= set(notes()), timeout, f"{lines} noted")
 
     return wait_for
+
+
+@pytest.fixture
+def works(ended):
+    """Give a function that checks that tasks still run."""
+
+    def check(timeout=10):
+        assert [record.state for record in ended(jobs.add.enqueue(1), timeout=timeout)] == ["succeeded"]
+
+    return check

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import multiprocessing
 import os
@@ -10,8 +11,11 @@ import time
 from functools import partial
 from pathlib import Path
 
+from django_taskq.broker.broker import Broker
 from django_taskq.management.application import connect
 from django_taskq.worker import duty
+from django_taskq.worker.claims import Claims
+from django_taskq.worker.nursery import Nursery
 from django_taskq.worker.settings import Settings
 from django_taskq.worker.supervisor import Supervisor
 
@@ -41,6 +45,25 @@ def connect_or_fail():
     return connect("default")
 
 
+def connect_and_raise(folder, where):
+    """Be an application; in the first child something in the worker's own code raises, once."""
+    if multiprocessing.parent_process() is not None and nth_process(folder) == 0:
+        owner, name = {"loop": (Claims, "look_at_clock"), "waiter": (Broker, "wait")}[where]
+        raise_at_third_call(owner, name)
+    return connect("default")
+
+
+def raise_at_third_call(owner, name):
+    original, calls = getattr(owner, name), itertools.count(1)
+
+    def faulty(*args, **kwargs):
+        if next(calls) == 3:
+            raise RuntimeError(f"fault in {name}")
+        return original(*args, **kwargs)
+
+    setattr(owner, name, faulty)
+
+
 def raise_once(kind):
     """Make every duty raise in its third round."""
     rounds = {}
@@ -56,8 +79,14 @@ def raise_once(kind):
 def main():
     options = json.load(sys.stdin)
     folder, fault = options.pop("folder"), sys.argv[1]
-    factory = partial(connect, "default")
+    factory, preload = partial(connect, "default"), []
     match fault:
+        case "blocked":
+            preload = ["tests.redis.blocking"]
+        case "loop" | "waiter":
+            factory = partial(connect_and_raise, folder, fault)
+        case "supervisor":
+            raise_at_third_call(Nursery, "watch")
         case "hang":
             factory = partial(connect_or_hang, folder)
         case "broken":
@@ -68,7 +97,7 @@ def main():
             raise_once(SystemExit)
     health = Path(folder, "health")
     settings = Settings(name="faulty", queues=("default",), health_file=health, **options)
-    sys.exit(Supervisor(settings, factory).run())
+    sys.exit(Supervisor(settings, factory, preload=preload).run())
 
 
 if __name__ == "__main__":

@@ -9,8 +9,9 @@ import sys
 
 import pytest
 
-from tests.processes import ROOT
+from tests.processes import ROOT, children_of, is_alive, task_processes
 from tests.redis import jobs
+from tests.rules import check_rules
 from tests.waiting import wait_until
 
 
@@ -49,7 +50,7 @@ def health(tmp_path):
     return read
 
 
-def test_a_child_that_never_becomes_ready_is_replaced(start_faulty, health, ended):
+def test_c19_a_child_that_never_becomes_ready_is_replaced(start_faulty, health, ended):
     process, log = start_faulty("hang", processes=2, ready_timeout=3)
     wait_until(lambda: health() and any(health()["children"].values()))
     assert health()["ready"] is False
@@ -62,7 +63,7 @@ def test_a_child_that_never_becomes_ready_is_replaced(start_faulty, health, ende
     assert process.wait(10) == 0
 
 
-def test_a_project_in_which_no_child_can_start_ends_the_worker_with_code_1(start_faulty):
+def test_c19_a_project_in_which_no_child_can_start_ends_the_worker_with_code_1(start_faulty):
     process, log = start_faulty("broken")
 
     assert process.wait(30) == 1
@@ -70,8 +71,30 @@ def test_a_project_in_which_no_child_can_start_ends_the_worker_with_code_1(start
     assert log.read_text().count("ValueError: this project is broken") <= 5
 
 
+def test_c19_a_project_that_is_never_loaded_ends_the_worker_with_code_1_and_leaves_nobody(start_faulty, health):
+    process, log = start_faulty("blocked", ready_timeout=2)
+    wait_until(lambda: health() and not health()["ready"])
+    family = wait_until(lambda: children_of(process.pid))
+
+    assert process.wait(15) == 1
+    assert "could not be started" in log.read_text()
+    wait_until(lambda: not any(map(is_alive, family)), what="all its processes ended")
+
+
+def test_c19_a_worker_whose_project_is_never_loaded_obeys_and_leaves_nobody(start_faulty, health):
+    process, log = start_faulty("blocked")
+    wait_until(lambda: health() and not health()["ready"])
+    family = wait_until(lambda: children_of(process.pid))
+
+    process.terminate()
+
+    assert process.wait(5) == 0
+    wait_until(lambda: not any(map(is_alive, family)), what="all its processes ended")
+    assert "Traceback" not in log.read_text()
+
+
 @pytest.mark.parametrize("fault", ["exception", "thread"])
-def test_a_duty_that_breaks_goes_on_and_health_shows_it(fault, start_faulty, health, ended, noted):
+def test_c83_a_duty_that_breaks_goes_on_and_health_shows_it(fault, start_faulty, health, ended, noted):
     result = jobs.hold.enqueue()
     process, _ = start_faulty(fault, processes=1)
     noted("begin a")
@@ -84,3 +107,39 @@ def test_a_duty_that_breaks_goes_on_and_health_shows_it(fault, start_faulty, hea
     assert (record.state, record.attempts) == ("succeeded", 1)
     process.terminate()
     assert process.wait(10) == 0
+
+
+def test_c83_a_child_whose_main_loop_breaks_ends_and_is_replaced(start_faulty, health, ended, works):
+    result = jobs.hold.enqueue()
+    process, log = start_faulty("loop", processes=1)
+
+    wait_until(lambda: "ended with exit code 1" in log.read_text(), 15)
+
+    jobs.note("go")
+    (record,) = ended(result)
+    check_rules([record])
+    assert record.state == "succeeded"
+    wait_until(lambda: health()["ready"], 15)
+    works()
+    process.terminate()
+    assert process.wait(10) == 0
+
+
+def test_c83_a_child_whose_waiting_breaks_waits_again(start_faulty, works):
+    process, log = start_faulty("waiter", processes=1)
+    for _ in range(6):
+        works()
+
+    assert log.read_text().count("fault in wait") == 1
+    assert "ended with exit code" not in log.read_text()
+    process.terminate()
+    assert process.wait(10) == 0
+
+
+def test_c83_a_supervisor_whose_main_loop_breaks_ends_with_code_1_and_its_children_with_it(start_faulty):
+    process, log = start_faulty("supervisor", processes=2)
+    family = wait_until(lambda: task_processes(process.pid))
+
+    assert process.wait(15) == 1
+    assert "fault in watch" in log.read_text()
+    wait_until(lambda: not any(map(is_alive, family)), what="its children ended")
