@@ -129,11 +129,15 @@ def test_what_could_not_connect_was_not_executed(through, direct, proxy, redis_s
     assert calls_of(redis_server, "evalsha") == before
 
 
-def test_a_connection_that_the_server_closed_while_idle_is_replaced_unseen(through, redis_server):
+def test_a_connection_that_the_server_closed_while_idle_is_replaced_unseen(redis_server):
+    broker = Broker.from_url(redis_server.url)
+    broker.ping()
+    broker.wait(["q"], 0.01)
     with redis_server.client() as client:
         client.client_kill_filter(_type="normal", skipme=True)
-    assert put(through)
-    assert through.wait(["q"], 0.1) == "q"
+    assert put(broker)
+    assert broker.wait(["q"], 0.1) == "q"
+    clients.close_all()
 
 
 @pytest.mark.parametrize("url", ["redis://127.0.0.1:{port}/0", "unix:///nowhere/socket"])
