@@ -32,6 +32,10 @@ _HINTS: tuple[tuple[type | tuple[type, ...], str], ...] = (
 )
 
 
+class LoneSurrogate(ValueError):
+    """A text holds half of a character, as one does that was decoded from bytes which are no UTF-8."""
+
+
 class _Refused(Exception):
     """A value can't travel; the keys on the way to it are gathered while the stack unwinds, innermost first."""
 
@@ -53,6 +57,17 @@ def to_json(value: object, what: str) -> Any:
         return _plain(value, 0)
     except _Refused as refused:
         raise refused.error(what) from None
+
+
+def without_surrogates(value: Any) -> Any:
+    """Return a JSON value in which each lone surrogate is written out as its escape, `\\udc80`."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, Mapping):
+        return {without_surrogates(key): without_surrogates(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
+        return [without_surrogates(item) for item in value]
+    return value
 
 
 def _plain(value: object, depth: int) -> Any:
@@ -96,7 +111,7 @@ def _text(value: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise _Refused(ValueError, "holds a lone surrogate, which is no text.") from None
+        raise _Refused(LoneSurrogate, "holds a lone surrogate, which is no text.") from None
     return str.__str__(value)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from . import results
 from .announcements import is_heard
-from .arguments import to_json
+from .arguments import LoneSurrogate, to_json, without_surrogates
 from .broker.envelope import dump_json
 from .broker.records import AttemptError, Lease
 from .compat import Task, TaskResult, signals
@@ -71,7 +71,7 @@ class Attempt:
         """Return the outcome of a call that returned; raise when what it returned can't be kept."""
         log_json = _NONE_JSON
         if value is not None:
-            self._value = to_json(value, f"The result of {self._task.name}")
+            self._value = self._as_json(value)
             log_json = dump_json({"result": self._value})
             if len(log_json) > most_bytes:
                 raise ValueError(
@@ -80,6 +80,14 @@ class Attempt:
                 )
         ttl_ms = self.envelope.result_ttl_ms
         return Succeeded(log_json if ttl_ms else _NOT_KEPT_JSON, ttl_ms)
+
+    def _as_json(self, value: Any) -> Any:
+        """Return what can be kept of a result; text that is none doesn't undo what the task has done."""
+        what = f"The result of {self._task.name}"
+        try:
+            return to_json(value, what)
+        except LoneSurrogate:
+            return to_json(without_surrogates(value), what)
 
     def failed(self, error: BaseException) -> Failed:
         """Return the outcome of a call that raised."""

@@ -16,7 +16,7 @@ from django.utils.functional import lazystr
 from django.utils.safestring import mark_safe
 from django.utils.translation import gettext_lazy
 
-from django_taskq.arguments import MAX_DEPTH, to_json
+from django_taskq.arguments import MAX_DEPTH, to_json, without_surrogates
 from django_taskq.broker.envelope import dump_json
 
 
@@ -132,3 +132,15 @@ def test_the_depth_that_is_promised_is_accepted():
     assert to_json(nested(MAX_DEPTH), "args") == nested(MAX_DEPTH)
     with pytest.raises(ValueError, match="levels deep"):
         to_json(nested(MAX_DEPTH + 1), "args")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("a\udcffb", "a\\udcffb"),
+        ({"\udcff": ["\ud800", ("x", b"y")]}, {"\\udcff": ["\\ud800", ["x", b"y"]]}),
+        ([1, None, 1.5, True], [1, None, 1.5, True]),
+    ],
+)
+def test_lone_surrogates_can_be_written_out(value, expected):
+    assert without_surrogates(value) == expected

@@ -158,7 +158,7 @@ def test_a_result_without_a_ttl_is_not_kept(perform):
     assert perform(lease_of(give, 5, result_ttl_ms=0)) == Succeeded(b"{}", 0)
 
 
-@pytest.mark.parametrize("value", [{1, 2}, float("nan"), {1: 2}, "\ud800"], ids=repr)
+@pytest.mark.parametrize("value", [{1, 2}, float("nan"), {1: 2}, {"\ud800": {1}}], ids=ascii)
 def test_a_result_that_json_cannot_carry_is_a_failed_attempt(value, application):
     lease = lease_of(give)
     application._find(lease)

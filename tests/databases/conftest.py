@@ -1,9 +1,11 @@
-"""Each database with an empty table of task records, which the router sends them to."""
+"""Each database with an empty table of task records, which the router sends them to, and workers that write there."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,25 +15,19 @@ from django.core.management import call_command
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.test import override_settings
 
+from django_taskq import rows
+from django_taskq.broker.inspector import Inspector
+from django_taskq.broker.records import Record, State
+from django_taskq.compat import task_backends
 from django_taskq.models import TaskRecord
+from tests.databases.engines import ENGINES, Engine
+from tests.databases.routing import ALIAS, ToRecords
+from tests.processes import ROOT, WorkerProcess
+from tests.redis import jobs as shared_jobs
+from tests.waiting import wait_until
 
-from .engines import ENGINES, Engine
-
+ENDED = {State.SUCCEEDED, State.DEAD, State.CANCELLED}
 NAMES = ("sqlite", *ENGINES)
-#: The alias of the database under test.
-ALIAS = "records"
-
-
-class ToRecords:
-    """A router that sends task records to one database, and nothing else."""
-
-    def __init__(self, alias: str) -> None:
-        self.alias = alias
-
-    def db_for_read(self, model: type, **hints: Any) -> str | None:
-        return self.alias if model is TaskRecord else None
-
-    db_for_write = db_for_read
 
 
 def require(engine: type[Engine]) -> None:
@@ -87,7 +83,7 @@ def entry(request: pytest.FixtureRequest, engine: Callable[[str], Engine], tmp_p
 def database(entry: dict[str, Any], django_db_blocker: Any) -> Iterator[str]:
     """Give the alias of a database where task records go and none is yet."""
     connections.settings[ALIAS] = configured(entry)
-    with django_db_blocker.unblock(), override_settings(DATABASE_ROUTERS=[ToRecords(ALIAS)]):
+    with django_db_blocker.unblock(), override_settings(DATABASE_ROUTERS=[ToRecords()]):
         try:
             if TaskRecord._meta.db_table not in connections[ALIAS].introspection.table_names():
                 call_command("migrate", "django_taskq", database=ALIAS, verbosity=0)
@@ -97,6 +93,75 @@ def database(entry: dict[str, Any], django_db_blocker: Any) -> Iterator[str]:
             connections[ALIAS].close()
             del connections[ALIAS]
             del connections.settings[ALIAS]
+
+
+@pytest.fixture
+def notes(tmp_path, monkeypatch):
+    """Give a function that returns the lines that tasks noted."""
+    monkeypatch.setenv(shared_jobs.NOTES, str(tmp_path / "notes"))
+    return shared_jobs.notes
+
+
+@pytest.fixture
+def noted(notes):
+    """Give a function that waits until lines are noted."""
+
+    def wait_for(*lines, timeout=20):
+        wait_until(lambda: set(lines) <= set(notes()), timeout, f"{lines} noted")
+
+    return wait_for
+
+
+@pytest.fixture
+def start_worker(redis_server, database, entry, notes, tmp_path):
+    """Give a function that starts a worker which keeps rows; those that are left are killed after the test."""
+    started = []
+
+    def start(*arguments, database=entry, **given):
+        described = json.dumps({"database": database, **given})
+        environment = {**os.environ, "TASKQ_TEST_RECORDS": described, "PYTHONPATH": str(ROOT)}
+        if "--processes" not in arguments:
+            arguments = ("--processes", "1", *arguments)
+        log = tmp_path / f"worker-{len(started)}.log"
+        started.append(WorkerProcess(arguments, environment, log, settings="tests.databases.project"))
+        return started[-1]
+
+    yield start
+    for worker in started:
+        worker.kill_group()
+
+
+@pytest.fixture
+def inspector(redis_server):
+    return Inspector(task_backends["default"].broker)
+
+
+@pytest.fixture
+def ended(inspector):
+    """Give a function that waits until tasks have ended and returns their records."""
+
+    def wait_for(*results, timeout=20):
+        ids = [result.id for result in results]
+
+        def all_ended():
+            records = inspector.records(ids)
+            return records if all(record and record.state in ENDED for record in records) else None
+
+        return wait_until(all_ended, timeout, f"{ids} ended")
+
+    return wait_for
+
+
+def agrees(record: Record) -> bool:
+    """Tell whether the row of a record says what Redis holds; fail where it says something else."""
+    row = TaskRecord.objects.get(pk=record.id)
+    said = rows.to_record(row)
+    for name in ("state", "attempts", "token", "result", "worker_ids", "envelope_bytes"):
+        assert getattr(said, name) == getattr(record, name), name
+    assert said.head == replace(record.head, key_ttl_ms=0)
+    errors = [attempt.error for attempt in record.history]
+    assert [attempt.error for attempt in said.history] == errors
+    return True
 
 
 def on_each(*names: str) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
 from django.db import connections
@@ -13,20 +12,9 @@ from django_taskq.recording import write_finished
 from django_taskq.rows import to_result
 
 from .conftest import ALIAS, configured, on_each
+from .jobs import ODD_TEXTS
 from .made import NOON, failed, lease, row, stored, succeeded
 
-ODD_TEXTS = {
-    "nul": "a\0b",
-    "lone surrogate": "a\ud800b",
-    "a C library's bytes": os.fsdecode(b"caf\xe9 \xff\xfe"),
-    "emoji": "naïve 🚀 ✓",
-    "control": "\x01\x1b[31m\x7f\x85\u2028",
-    "bidi": "\u202eevil\u202c",
-    "markup": "<script>alert(1)</script>&\"'`",
-    "quotes": "a'b\"c\\d%s%%{}",
-    "a megabyte": "é" * 500_000,
-    "empty": "",
-}
 UNREADABLE = {
     "nothing": b"\n",
     "NUL": b"\0",
