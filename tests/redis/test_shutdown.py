@@ -22,7 +22,7 @@ def serving(worker):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
-def test_an_idle_worker_ends_within_a_second(number, start_worker, ended):
+def test_c84_an_idle_worker_ends_within_a_second(number, start_worker, ended):
     worker = start_worker("--processes", "2")
     ended(jobs.add.enqueue(1))
     children = worker.children()
@@ -35,7 +35,7 @@ def test_an_idle_worker_ends_within_a_second(number, start_worker, ended):
     assert not any(map(is_alive, children))
 
 
-def test_a_worker_whose_children_are_being_started_ends_within_a_second(start_worker):
+def test_c84_a_worker_whose_children_are_being_started_ends_within_a_second(start_worker):
     worker = start_worker(TASKQ_TEST_SLOW_CHILDREN="5")
     wait_until(lambda: any("forkserver" in cmdline(pid) for pid in children_of(worker.pid)))
     started = time.monotonic()
@@ -46,7 +46,7 @@ def test_a_worker_whose_children_are_being_started_ends_within_a_second(start_wo
     assert time.monotonic() - started < 1
 
 
-def test_a_signal_to_the_whole_group_ends_it_as_well_as_one_to_the_supervisor(start_worker, ended, noted):
+def test_c84_a_signal_to_the_whole_group_ends_it_as_well_as_one_to_the_supervisor(start_worker, ended, noted):
     result = jobs.hold.enqueue()
     worker = start_worker()
     noted("begin a")
@@ -60,7 +60,7 @@ def test_a_signal_to_the_whole_group_ends_it_as_well_as_one_to_the_supervisor(st
     assert (record.state, record.attempts) == ("succeeded", 1)
 
 
-def test_a_stopping_worker_claims_no_more_and_lets_running_tasks_end(start_worker, ended, noted, inspector):
+def test_c84_a_stopping_worker_claims_no_more_and_lets_running_tasks_end(start_worker, ended, noted, inspector):
     running = jobs.hold.enqueue()
     worker = start_worker("--threads", "2")
     noted("begin a")
@@ -91,7 +91,7 @@ def test_leases_are_renewed_during_the_grace(start_worker, ended, noted, inspect
 
 
 @pytest.mark.parametrize("how", ["grace", "second signal"])
-def test_what_still_runs_is_killed_first_and_then_given_back(how, start_worker, noted, inspector):
+def test_c84_what_still_runs_is_killed_first_and_then_given_back(how, start_worker, noted, inspector):
     result = jobs.hold.enqueue()
     worker = start_worker("--shutdown-timeout", "0.5" if how == "grace" else "60")
     noted("begin a")
@@ -108,7 +108,7 @@ def test_what_still_runs_is_killed_first_and_then_given_back(how, start_worker, 
     assert (record.state, record.attempts) == ("waiting", 0)
 
 
-def test_quit_ends_it_now(start_worker, noted):
+def test_c84_quit_ends_it_now(start_worker, noted):
     jobs.hold.enqueue()
     worker = start_worker(lease=1)
     noted("begin a")
@@ -145,18 +145,18 @@ def test_usr1_shows_stacks_and_leases_and_changes_nothing(start_worker, ended, n
         (["--name", "a b"], 2),
     ],
 )
-def test_wrong_arguments_are_refused_with_code_2(arguments, code, start_worker):
+def test_c84_wrong_arguments_are_refused_with_code_2(arguments, code, start_worker):
     assert start_worker(*arguments).wait() == code
 
 
-def test_a_wrong_password_is_refused_with_code_2(start_worker, redis_server):
+def test_c84_a_wrong_password_is_refused_with_code_2(start_worker, redis_server):
     worker = start_worker(TASKQ_TEST_URL=redis_server.unix_url + "&password=wrong")
 
     assert worker.wait() == 2
     assert "wrong" not in worker.log.replace("Redis refuses us: ", "").partition("WRONGPASS")[0]
 
 
-def test_fail_fast_ends_with_code_4_when_redis_is_away(start_worker, tmp_path):
+def test_c84_fail_fast_ends_with_code_4_when_redis_is_away(start_worker, tmp_path):
     worker = start_worker("--fail-fast", TASKQ_TEST_URL=f"unix://{tmp_path}/nothing")
 
     assert worker.wait() == 4
@@ -172,7 +172,7 @@ def test_the_health_file_says_whether_the_worker_serves(start_worker, tmp_path):
     assert not path.exists()
 
 
-def test_it_runs_on_without_a_reader_of_its_output(redis_server, notes, ended):
+def test_c84_it_runs_on_without_a_reader_of_its_output(redis_server, notes, ended):
     command = [sys.executable, "-m", "django", "runtaskworker", "--settings=tests.redis.project", "--processes", "1"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     worker = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
