@@ -86,7 +86,7 @@ class Sentinels:
 
 def _agrees(client: redis.Redis, replicas: int) -> bool:
     try:
-        found = client.sentinel_master("mymaster")
+        found = client.sentinel_masters()["mymaster"]
     except redis.RedisError:
         return False
     return found["num-slaves"] == replicas and found["num-other-sentinels"] == 2 and not found["is_disconnected"]
