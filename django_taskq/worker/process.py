@@ -72,8 +72,9 @@ class Child:
         self._board.done = 1
 
     def _is_done(self) -> bool:
-        unsaid = self._outbox or self._claims.is_under_way or self._marker is not None
-        return self._stopping and self._is_idle and not unsaid
+        # While Redis is away nobody waits for the answer to a claim: the supervisor asks about it when it can.
+        unanswered = (self._claims.is_under_way or self._marker is not None) and not self._outage.lasts
+        return self._stopping and self._is_idle and not self._outbox and not unanswered
 
     @property
     def _is_idle(self) -> bool:

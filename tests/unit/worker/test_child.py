@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from django_taskq.broker.exceptions import BrokerError
+from django_taskq.broker.exceptions import BrokerError, BrokerUnavailable
+from django_taskq.broker.records import Claimed
 from django_taskq.broker.settlements import Complete, Release, Retry
 from django_taskq.worker.board import Board
 from django_taskq.worker.outcomes import Succeeded
@@ -190,19 +191,50 @@ def test_told_to_stop_it_claims_no_more_and_ends_after_what_runs(start):
     assert board.done
 
 
-def test_what_a_lost_claim_took_is_given_back_by_a_child_that_stops(start):
+def test_a_child_that_is_to_stop_waits_for_no_answer_while_redis_is_away(start):
     broker = FakeBroker(make_lease(1))
     broker.is_away = True
     board, inbox, thread = start(FakeApplication(broker))
     wait_until(lambda: broker.claims)
-    inbox.put(Stop())
-    wait_until(lambda: broker.claims[-1].count == 0)
 
-    broker.is_away = False
+    inbox.put(Stop())
 
     thread.join(10)
     assert board.done
-    assert {claim.nonce for claim in broker.claims} == {1}
+    # The supervisor asks about it.
+    assert board.nonce == 1
+
+
+def test_what_a_lost_claim_took_is_given_back_by_a_child_that_is_to_stop(start):
+    class Forgetful(FakeBroker):
+        """Leases id2, and loses its answers until it is told to remember."""
+
+        remembers = False
+
+        def exchange(self, settlements, claim):
+            words, claimed = super().exchange(settlements, claim)
+            if claim is None or claim.nonce == 1:
+                return words, claimed
+            if not self.remembers:
+                raise BrokerUnavailable("lost", maybe_executed=True)
+            return words, Claimed([make_lease(2)], None)
+
+    go = threading.Event()
+    broker = Forgetful(make_lease(1))
+    board, inbox, thread = start(FakeApplication(broker, lambda *_: go.wait(10) and Succeeded(b"{}")))
+    wait_until(board.leases)
+    broker.woken.set()
+    wait_until(lambda: broker.claims[-1].nonce == 2)
+    inbox.put(Stop())
+    wait_until(lambda: broker.claims[-1].count == 0)
+
+    broker.remembers = True
+
+    wait_until(lambda: settled(broker) == ["id2"])
+    assert isinstance(broker.settled[0], Release)
+    go.set()
+    thread.join(10)
+    assert settled(broker) == ["id1", "id2"]
 
 
 def test_what_the_application_raises_all_the_same_is_a_failed_attempt(start):
