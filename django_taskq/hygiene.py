@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextvars
 import logging
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db import close_old_connections, connections, reset_queries
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.utils import timezone, translation
 
@@ -28,6 +30,8 @@ class _Thread(threading.local):
     runs_tasks = False
     #: Its context when it was last clean.
     clean: contextvars.Context | None = None
+    #: The databases on which a transaction was open before its task, as in a test.
+    in_transaction: frozenset[str] = frozenset()
 
 
 _thread = _Thread()
@@ -53,11 +57,13 @@ def before_task() -> None:
     _thread.runs_tasks = True
     if _thread.is_connected:
         _refresh_connections()
+        _thread.in_transaction = frozenset(each.alias for each in _connections() if each.in_atomic_block)
 
 
 def after_task() -> None:
     """Clean up what a task may have left in this thread."""
     if _thread.is_connected:
+        _end_transactions()
         _refresh_connections()
     if _thread.clean is None or contextvars.copy_context() != _thread.clean:
         translation.deactivate()
@@ -86,11 +92,32 @@ def _refresh_connections() -> None:
     except Exception:
         logger.exception("A database connection could not be checked; all are closed")
         _close_all()
-    _thread.is_connected = any(each.connection is not None for each in connections.all(initialized_only=True))
+    _thread.is_connected = any(each.connection is not None for each in _connections())
+
+
+def _end_transactions() -> None:
+    """Roll back what the task left open, or a time limit that struck at its end: else the next task would write there.
+
+    Django itself closes no connection on which a block is open.
+    """
+    for connection in _connections():
+        if connection.in_atomic_block and connection.alias not in _thread.in_transaction:
+            logger.error("A task left a transaction on database %r open; it is rolled back", connection.alias)
+            try:
+                connection.close()
+            except Exception:
+                logger.exception("Closing the connection failed")
+            # It can't be reset; a new one is made when it is needed.
+            del connections[connection.alias]
+
+
+def _connections() -> Sequence[BaseDatabaseWrapper]:
+    """Return the connections of this thread, open or not."""
+    return connections.all(initialized_only=True)
 
 
 def _close_all() -> None:
-    for connection in connections.all(initialized_only=True):
+    for connection in _connections():
         try:
             connection.close()
         except Exception:

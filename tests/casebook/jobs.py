@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import time
 
+from asgiref.sync import sync_to_async
+from django.db import connections, transaction
+
 from django_taskq import background
 from tests.processes import is_alive
 from tests.redis.jobs import note, notes, wait_for_note
@@ -54,3 +57,47 @@ def hold_alone(until):
     note("pid", os.getpid())
     note("beside another" if any(map(is_alive, others)) else "alone")
     wait_for_note(until)
+
+
+def count_up(alias):
+    with connections[alias].cursor() as cursor:
+        cursor.execute("CREATE TABLE IF NOT EXISTS counted (number INTEGER)")
+        cursor.execute("INSERT INTO counted VALUES (1)")
+
+
+@background(max_attempts=1)
+def query():
+    """Ask both databases; return whether both connections were as a request would find them."""
+    found = []
+    for alias in ("default", "other"):
+        with connections[alias].cursor() as cursor:
+            cursor.execute("SELECT 1")
+        found.append(connections[alias].get_autocommit() and not connections[alias].in_atomic_block)
+    return all(found)
+
+
+@background(max_attempts=1)
+async def aquery():
+    return await sync_to_async(query.func)()
+
+
+@background(max_attempts=1)
+def leave_transaction(how):
+    """Write, and end without ending the transaction."""
+    if how == "no autocommit":
+        connections["default"].set_autocommit(False)
+        count_up("default")
+    if how == "open block":
+        transaction.atomic().__enter__()
+        count_up("default")
+    if how == "failed block":
+        with transaction.atomic():
+            count_up("default")
+            raise ValueError("in the middle")
+
+
+@background
+def count():
+    with connections["default"].cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM counted")
+        return cursor.fetchone()[0]

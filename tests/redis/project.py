@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import sys
@@ -21,3 +22,7 @@ INSTALLED_APPS = [*INSTALLED_APPS, *os.environ.get("TASKQ_TEST_APPS", "").split(
 
 if multiprocessing.current_process().name != "MainProcess" or "forkserver" in " ".join(sys.orig_argv):
     time.sleep(float(os.environ.get("TASKQ_TEST_SLOW_CHILDREN", "0")))
+
+if "TASKQ_TEST_AGE" in os.environ:
+    age = json.loads(os.environ["TASKQ_TEST_AGE"])
+    DATABASES = {alias: {**entry, "CONN_MAX_AGE": age} for alias, entry in DATABASES.items()}  # noqa: F405
