@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
-from django.db import connections, router
+from django.db import connections, reset_queries, router
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from . import rows
@@ -41,9 +41,20 @@ class Recorder:
     def write(self, endings: Sequence[Ending]) -> None:
         """Write the rows of records that are about to end, or raise `NotRecorded`."""
         known = self._known(endings)
-        write_finished(
-            rows.from_ending(ending, self._alias, known.get(ending.lease.id)) for ending in endings if ending.state
-        )
+        finished, failures = [], {}
+        for ending in endings:
+            try:
+                finished.append(rows.from_ending(ending, self._alias, known.get(ending.lease.id)))
+            except Exception as error:  # it must not cost the others their results
+                failures[ending.lease.id] = error
+        try:
+            write_finished(finished)
+        except NotRecorded as error:
+            raise NotRecorded([*error.ids, *failures], error.cause) from error
+        finally:
+            reset_queries()
+        for error in failures.values():
+            raise NotRecorded([*failures], error) from error
 
     def correct(self, endings: Sequence[Ending]) -> None:
         """Make the rows of endings that Redis refused say what it holds, or raise `NotRecorded`.

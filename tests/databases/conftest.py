@@ -132,8 +132,13 @@ def start_worker(redis_server, database, entry, notes, tmp_path):
 
 
 @pytest.fixture
-def inspector(redis_server):
-    return Inspector(task_backends["default"].broker)
+def broker(redis_server):
+    return task_backends["default"].broker
+
+
+@pytest.fixture
+def inspector(broker):
+    return Inspector(broker)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import pwd
 import shutil
@@ -67,9 +68,25 @@ class Engine:
     def _command(self) -> list[str]:
         raise NotImplementedError
 
-    def run(self, sql: str) -> None:
-        """Run a statement with the server's own client; raises CalledProcessError."""
+    def run(self, sql: str) -> str:
+        """Run a statement with the server's own client, and return what it prints; raises CalledProcessError."""
         raise NotImplementedError
+
+    def sessions(self) -> list[str]:
+        """Return the ids of the connections to the database."""
+        raise NotImplementedError
+
+    def kill(self, session: str) -> None:
+        """End a connection."""
+        raise NotImplementedError
+
+    def kill_sessions(self) -> int:
+        """End every connection to the database; return how many there were."""
+        sessions = self.sessions()
+        for session in sessions:
+            with contextlib.suppress(subprocess.CalledProcessError):  # it went by itself
+                self.kill(session)
+        return len(sessions)
 
     def start(self) -> Engine:
         """Start, and return when it answers."""
@@ -122,8 +139,10 @@ class Engine:
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _client(self, *command: str, sql: str) -> None:
-        subprocess.run([*command, sql], check=True, capture_output=True, timeout=10, stdin=subprocess.DEVNULL)
+    def _client(self, *command: str, sql: str) -> str:
+        return subprocess.run(
+            [*command, sql], check=True, capture_output=True, timeout=10, stdin=subprocess.DEVNULL, text=True
+        ).stdout
 
 
 class PostgreSQL(Engine):
@@ -180,9 +199,15 @@ class PostgreSQL(Engine):
         where = {"HOST": "127.0.0.1", "PORT": str(self.port), "USER": "postgres"}
         return {"ENGINE": "django.db.backends.postgresql", "NAME": name, **where, **more}
 
-    def run(self, sql: str) -> None:
+    def run(self, sql: str) -> str:
         where = ["-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", "-d", "postgres"]
-        self._client(self._program("psql"), "-X", "-q", *where, "-c", sql=sql)
+        return self._client(self._program("psql"), "-X", "-q", "-A", "-t", *where, "-c", sql=sql)
+
+    def sessions(self) -> list[str]:
+        return self.run("SELECT pid FROM pg_stat_activity WHERE datname = 'taskq'").split()
+
+    def kill(self, session: str) -> None:
+        self.run(f"SELECT pg_terminate_backend({session})")
 
 
 class MariaDB(Engine):
@@ -230,9 +255,15 @@ class MariaDB(Engine):
         options = {"charset": "utf8mb4", **more.pop("OPTIONS", {})}
         return {"ENGINE": "django.db.backends.mysql", "NAME": name, **where, "OPTIONS": options, **more}
 
-    def run(self, sql: str) -> None:
-        where = ["-h127.0.0.1", f"-P{self.port}", "-uroot", "--connect-timeout=2"]
-        self._client(str(self._find("mariadb")), "--no-defaults", *where, "-e", sql=sql)
+    def run(self, sql: str) -> str:
+        where = ["-h127.0.0.1", f"-P{self.port}", "-uroot", "--connect-timeout=2", "-N", "-B"]
+        return self._client(str(self._find("mariadb")), "--no-defaults", *where, "-e", sql=sql)
+
+    def sessions(self) -> list[str]:
+        return self.run("SELECT id FROM information_schema.processlist WHERE db = 'taskq'").split()
+
+    def kill(self, session: str) -> None:
+        self.run(f"KILL {session}")
 
 
 ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (PostgreSQL, MariaDB)}

@@ -74,6 +74,12 @@ def count_up(name, until=""):
     return name
 
 
+@background(backoff=0)
+def count_then_fail(name, until=""):
+    count_up.func(name, until)
+    raise OSError(name)
+
+
 @background(max_attempts=1)
 def count_once(name, until=""):
     return count_up.func(name, until)

@@ -11,6 +11,7 @@ from django.test import override_settings
 
 from django_taskq.compat import task_backends
 from django_taskq.models import TaskRecord
+from tests.waiting import wait_until
 
 from . import jobs
 from .conftest import agrees, on_each
@@ -75,6 +76,37 @@ def test_odd_text_never_makes_a_task_run_again(database, start_worker, ended):
         assert returned.result == {"text": [shown], safe(text[:10]): 1}
         message = raised.history[0].error.message
         assert message == shown or "bytes cut]" in message
+
+
+@on_each()
+def test_c73_rows_go_where_the_router_sends_them(database, start_worker, ended):
+    task = jobs.give.enqueue(1)
+    start_worker()
+    (record,) = ended(task)
+    assert agrees(record)
+    # The worker's `default` is a database in memory, without any table: nothing was asked of it.
+    assert TaskRecord.objects.using(database).filter(pk=task.id).exists()
+
+
+@on_each("sqlite", "postgresql")
+def test_a_task_that_was_cancelled_while_it_ran_has_such_a_row(database, start_worker, ended, noted, notes, broker):
+    tasks = [job.enqueue("a", until="go") for job in (jobs.count_then_fail,)]
+    start_worker()
+    noted("begin a")
+    broker.cancel([task.id for task in tasks])
+    jobs.note("go")
+    (record,) = ended(*tasks)
+    assert record.state == "cancelled"
+    wait_until(lambda: TaskRecord.objects.filter(pk=record.id).exists())
+    assert agrees(record)
+
+
+@on_each()
+def test_a_worker_deletes_old_rows(database, start_worker, ended):
+    task = jobs.give.enqueue(1)
+    start_worker(options={"records_ttl": 1})
+    ended(task)
+    wait_until(lambda: not TaskRecord.objects.exists(), timeout=20)
 
 
 @on_each()
