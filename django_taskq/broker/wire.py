@@ -6,12 +6,16 @@ redis-py's own path around each command (retries, metrics, two locks of the pool
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakSet
 
 import redis
 from redis import exceptions as errors
+
+_wires: WeakSet[Wire] = WeakSet()
 
 
 class Wire:
@@ -20,6 +24,7 @@ class Wire:
     def __init__(self, pool: Any) -> None:
         self._pool = pool
         self._idle: deque[Any] = deque()
+        _wires.add(self)
 
     def send(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Run commands in one round trip; return each one's reply or error. Nothing is sent twice."""
@@ -44,6 +49,10 @@ class Wire:
             except IndexError:
                 break
 
+    def forget(self) -> None:
+        """Leave what is idle to the process that this one was forked from."""
+        self._idle = deque()
+
     def _connected(self) -> Any:
         try:
             connection = self._idle.pop()
@@ -58,6 +67,14 @@ class Wire:
             self._idle.append(connection)
             raise
         return connection
+
+
+def _forget() -> None:
+    for wire in _wires:
+        wire.forget()
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 class DirectClient(redis.Redis):
