@@ -24,6 +24,7 @@ from .cluster import ClusterClient
 from .failures import translated as translated
 from .urls import Address, parse_url
 from .urls import check_url as check_url
+from .wire import DirectClient
 
 #: Seconds to wait for a connection, and for the reply to a command.
 SOCKET_TIMEOUT = 5
@@ -101,14 +102,14 @@ def _make(address: Address, socket_timeout: float) -> Client:
             "max_connections": _POOL_SIZE,
             "connection_class": _ManagedTls if address.tls else _Managed,
         } | options
-        return sentinel.master_for(address.service, **options)
+        return sentinel.master_for(address.service, redis_class=DirectClient, **options)
     host, port = address.nodes[0]
     return _pooled(_Tls if address.tls else _Plain, options | {"host": host, "port": port})
 
 
 def _pooled(kind: Any, options: dict[str, Any]) -> Client:
     options = {"max_connections": _POOL_SIZE} | options
-    return redis.Redis.from_pool(redis.ConnectionPool(connection_class=kind, **options))
+    return DirectClient.from_pool(redis.ConnectionPool(connection_class=kind, **options))
 
 
 def _cluster(address: Address, options: dict[str, Any]) -> Any:

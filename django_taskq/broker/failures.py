@@ -45,9 +45,9 @@ def translated(client: Any) -> Iterator[None]:
 
 
 def _drop_idle_connections(client: Any) -> None:
-    pool = getattr(client, "connection_pool", None)
-    if pool is not None:
-        pool.disconnect(inuse_connections=False)
+    drop = getattr(client, "drop_idle_connections", None)
+    if drop is not None:
+        drop()
 
 
 def _code(error: Exception) -> str:

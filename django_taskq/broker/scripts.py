@@ -13,7 +13,6 @@ from typing import Any
 from redis.exceptions import NoScriptError
 
 from .client import Client, translated
-from .cluster import ClusterClient
 from .settlements import Argument
 
 FOLDER = Path(__file__).parent.parent / "lua"
@@ -80,13 +79,13 @@ def _send(client: Client, key: str, calls: Sequence[Call], command: str) -> list
     for call in calls:
         script = load(call.script)
         commands.append((command, script.sha if command == "EVALSHA" else script.text, 1, key, *call.arguments))
+    if hasattr(client, "send"):
+        return list(client.send(key, commands))
     if len(commands) == 1:
         try:
             return [client.execute_command(*commands[0])]
         except NoScriptError as error:
             return [error]
-    if isinstance(client, ClusterClient):
-        return client.send(key, commands)
     with client.pipeline(transaction=False) as pipeline:
         for arguments in commands:
             pipeline.execute_command(*arguments)
