@@ -41,7 +41,8 @@ class Recorder:
     def write(self, endings: Sequence[Ending]) -> None:
         """Write the rows of records that are about to end, or raise `NotRecorded`."""
         known = self._known(endings)
-        finished, failures = [], {}
+        finished: list[TaskRecord] = []
+        failures: dict[str, Exception] = {}
         for ending in endings:
             try:
                 finished.append(rows.from_ending(ending, self._alias, known.get(ending.lease.id)))
@@ -53,8 +54,8 @@ class Recorder:
             raise NotRecorded([*error.ids, *failures], error.cause) from error
         finally:
             reset_queries()
-        for error in failures.values():
-            raise NotRecorded([*failures], error) from error
+        if failures:
+            raise NotRecorded([*failures], next(iter(failures.values())))
 
     def correct(self, endings: Sequence[Ending]) -> None:
         """Make the rows of endings that Redis refused say what it holds, or raise `NotRecorded`.
