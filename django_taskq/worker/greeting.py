@@ -49,5 +49,8 @@ class Greeting:
                 return True
             time.sleep(self._outage.failed(error))
             return False
+        except Exception:
+            # Whoever waits for this thread would wait for ever. What is wrong for good, the duties will say again.
+            logger.exception("Greeting Redis failed; starting all the same")
         self._outage.over()
         return True

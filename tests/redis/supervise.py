@@ -87,6 +87,8 @@ def main():
             factory = partial(connect_and_raise, folder, fault)
         case "supervisor":
             raise_at_third_call(Nursery, "watch")
+        case "greeting":
+            Broker.server_warnings = lambda broker: 1 / 0
         case "hang":
             factory = partial(connect_or_hang, folder)
         case "broken":

@@ -143,3 +143,13 @@ def test_c83_a_supervisor_whose_main_loop_breaks_ends_with_code_1_and_its_childr
     assert process.wait(15) == 1
     assert "fault in watch" in log.read_text()
     wait_until(lambda: not any(map(is_alive, family)), what="its children ended")
+
+
+def test_c83_a_greeting_that_breaks_does_not_keep_the_worker_from_serving(start_faulty, works):
+    process, log = start_faulty("greeting")
+
+    works(timeout=15)
+
+    assert "ZeroDivisionError" in log.read_text()
+    process.terminate()
+    assert process.wait(10) == 0
