@@ -59,7 +59,7 @@ class TaskRecordAdmin(ReadOnlyAdmin):
             None,
             {
                 "fields": (
-                    ("task_name", "status"),
+                    ("bare_name", "status"),
                     ("record_id", "idempotency"),
                     ("queue_name", "priority"),
                     ("attempts", "token"),
@@ -80,7 +80,8 @@ class TaskRecordAdmin(ReadOnlyAdmin):
         return found.filter(backend=Source.of(request).alias) if str(view).endswith("_changelist") else found
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        return super().changelist_view(request, {**self.page_context(request), **(extra_context or {})})
+        context = {**self.page_context(request), "title": capfirst(self.opts.verbose_name_plural)}
+        return super().changelist_view(request, {**context, **(extra_context or {})})
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
@@ -100,6 +101,10 @@ class TaskRecordAdmin(ReadOnlyAdmin):
     @admin.display(description=_("task"))
     def task_name(self, row: TaskRecord) -> SafeString:
         return format_html('{}<span class="taskq-quiet taskq-id">{}</span>', visible(row.task), visible(row.pk))
+
+    @admin.display(description=_("task"))
+    def bare_name(self, row: TaskRecord) -> str:
+        return visible(row.task)
 
     @admin.display(description=_("ID"))
     def record_id(self, row: TaskRecord) -> SafeString:

@@ -84,7 +84,7 @@ class Visitor:
 
     def look(self, picture: str = "") -> None:
         """See that the page is sound: one heading, no sideways scrolling, no complaints."""
-        assert self.page.locator("h1").count() == 1 or self.page.locator("main h1").count() == 1
+        assert self.page.locator("h1").count() == 1
         assert self.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth + 1"), (
             "it scrolls sideways"
         )

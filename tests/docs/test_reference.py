@@ -21,7 +21,13 @@ DOCS = ROOT / "docs"
 TUTORIAL = (DOCS / "tutorial.md").read_text()
 SETTINGS = (DOCS / "reference" / "settings.md").read_text()
 COMMANDS = (DOCS / "reference" / "commands.md").read_text()
-PAGES = ["reference/settings.md", "reference/commands.md", "reference/redis.md", "explanation/guarantees.md"]
+PAGES = [
+    "reference/settings.md",
+    "reference/commands.md",
+    "reference/admin.md",
+    "reference/redis.md",
+    "explanation/guarantees.md",
+]
 
 
 @pytest.fixture(scope="module")
