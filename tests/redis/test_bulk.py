@@ -110,3 +110,13 @@ def test_c40_a_thousand_with_keys_and_each_sooner_than_the_last_is_the_costliest
         answers = broker.enqueue([record(key=one.key, key_ttl_ms=HOUR) for one in records])
     assert {answer.word for answer in answers} == {"TAKEN"}
     assert max(costs) < BOUND
+
+
+def test_c40_a_thousand_ids_that_are_nowhere_hold_up_no_server_of_many_queues(broker, meter):
+    for index in range(100):
+        broker.enqueue([record(f"queue-{index}")])
+    broker.cancel(["NOBODY"])
+    with meter.measured() as costs:
+        words = broker.cancel([f"NOBODY{index}" for index in range(1000)])
+    assert set(words) == {"MISSING"}
+    assert max(costs) < BOUND
