@@ -26,7 +26,7 @@ class Ending:
 
     lease: Lease
     outcome: Outcome
-    #: The child that ran it; None where only Redis knows.
+    #: The child that claimed it; None where only Redis knows.
     child: str | None = None
     #: Whether it was asked to end, so that no retry or burial does anything else.
     cancelled: bool = False

@@ -61,6 +61,8 @@ class Child:
         """Serve until told to stop; with `adopted` leases, run those and claim nothing."""
         if adopted:
             self._stopping = True
+            if self._row_writer is not None:
+                self._row_writer.runs_adopted = True
             self._pool.start(adopted)
         self._board.ready = 1
         while not self._is_done():

@@ -32,6 +32,8 @@ class RowWriter:
     """Takes ended runs, and puts each back into the inbox when its row is written. Only the main loop calls it."""
 
     def __init__(self, store: RowStore, inbox: Inbox, who: str) -> None:
+        #: Whether another child claimed the leases: the one that their records name.
+        self.runs_adopted = False
         #: What was taken and isn't back.
         self.pending = 0
         #: Whether the database takes no rows. Claiming more would only make more that waits for them.
@@ -44,7 +46,8 @@ class RowWriter:
 
     def take(self, run: Run) -> bool:
         """Write the row of an ended run, if it needs one; tell whether it does."""
-        run.ending = Ending(run.lease, run.outcome, run.child, run.cancel_requested)
+        child = None if self.runs_adopted else run.child
+        run.ending = Ending(run.lease, run.outcome, child, run.cancel_requested)
         if run.ending.state is None:
             return False
         self._ask(run)

@@ -1,7 +1,8 @@
 """Kill a child every second while producers enqueue, then say what became of each task that was accepted.
 
 ``python -m tests.chaos.kill_run --seconds 60``: two workers of two children, four producers. Exits 1 when a task was
-lost, ended twice, ran concurrently under one token, or got more attempts than it may.
+lost, ended twice, ran concurrently under one token, or got more attempts than it may; with ``--database postgresql``
+also when its row is missing or says something else than Redis.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from tests import servers
 from tests.chaos.notes import NOTES
+from tests.chaos.rows import Database
 from tests.processes import WorkerProcess
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,9 +33,10 @@ ENDED = ("succeeded", "dead")
 class KillRun:
     """One run, on a server of its own."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, database: str) -> None:
         self.folder = folder
         self.random = random.Random(seed)
+        self.database = None if database == "none" else Database(database, folder)
         found = servers.binaries()
         self.server = servers.Server(found["redis"] or found["valkey"] or "").start()
         self.environment = {
@@ -43,6 +46,9 @@ class KillRun:
             "TASKQ_TEST_URL": self.server.unix_url,
             NOTES: str(folder / "notes"),
         }
+        if self.database is not None:
+            self.environment |= self.database.environment
+            self.database.migrate(self.environment)
         flags = ("--processes", str(CHILDREN), "--threads", str(THREADS))
         self.workers = [self._worker(flags, n) for n in range(WORKERS)]
         self.producers = [self._producer(seed * PRODUCERS + n) for n in range(PRODUCERS)]
@@ -84,6 +90,8 @@ class KillRun:
             producer.kill()
             producer.wait(10)
         self.server.close()
+        if self.database is not None:
+            self.database.close()
 
 
 def records_when_ended(run: KillRun, ids: list[str]) -> list:
@@ -140,10 +148,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("--database", choices=["none", "sqlite", "postgresql", "mariadb"], default="none")
     options = parser.parse_args()
     print(f"seed {options.seed}: {WORKERS} workers of {CHILDREN} children, {PRODUCERS} producers, a kill each second")
     with tempfile.TemporaryDirectory(prefix="taskq-kill-run-") as folder:
-        run = KillRun(Path(folder), options.seed)
+        run = KillRun(Path(folder), options.seed, options.database)
         try:
             run.run(options.seconds)
             accepted = run.accepted()
@@ -153,6 +162,10 @@ def main() -> int:
             exits = [worker.stop(40) for worker in run.workers]
             notes = [line.split() for line in Path(folder, "notes").read_text().splitlines()]
             table, faults = verdict(accepted, records, notes)
+            if run.database is not None:
+                counted, differing = run.database.faults(records, run.environment)
+                table |= counted
+                faults += differing
             if exits != [0] * WORKERS:
                 faults.append(f"the workers exited with {exits}:\n{run.workers[0].log[-3000:]}")
         finally:
