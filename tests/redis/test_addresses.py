@@ -224,12 +224,12 @@ def proxied_node(start_server):
 class TestClusterResend:
     @pytest.fixture
     def proxy(self, proxied_node, monkeypatch):
-        monkeypatch.setattr(clients, "SOCKET_TIMEOUT", 0.3)
+        monkeypatch.setattr(clients, "SOCKET_TIMEOUT", 0.8)
         return proxied_node
 
     @pytest.mark.parametrize("how", ["cut", "hang"])
     def test_nothing_is_sent_twice_to_a_cluster(self, proxy, how):
-        broker = Broker(clients.connect(f"redis+cluster://127.0.0.1:{proxy.port}", 0.3))
+        broker = Broker(clients.connect(f"redis+cluster://127.0.0.1:{proxy.port}", 0.8))
         put(broker, 3)
         (lease,) = claim(broker).leases
         broker.exchange([_complete(_Held())], request(0))
@@ -247,7 +247,7 @@ class TestClusterResend:
         lapse(broker, *claim(broker, 5).leases)
 
     def test_a_node_that_comes_back_is_used_again(self, proxy):
-        broker = Broker(clients.connect(f"redis+cluster://127.0.0.1:{proxy.port}", 0.3))
+        broker = Broker(clients.connect(f"redis+cluster://127.0.0.1:{proxy.port}", 0.8))
         put(broker)
         proxy.node.stop()
         proxy.cut()

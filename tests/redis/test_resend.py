@@ -13,10 +13,13 @@ from tests.broker.helpers import ERROR, Held, claim, lease_one, put, read, recor
 from tests.redis.proxy import Proxy, calls_of
 from tests.servers import free_port
 
+#: Seconds for a reply: short, as some tests wait for its end, yet enough on a busy machine.
+TIMEOUT = 0.8
+
 
 @pytest.fixture
 def proxy(redis_server, monkeypatch):
-    monkeypatch.setattr(clients, "SOCKET_TIMEOUT", 0.3)
+    monkeypatch.setattr(clients, "SOCKET_TIMEOUT", TIMEOUT)
     monkeypatch.setattr(clients, "LONGEST_WAIT", 0.3)
     made = Proxy(redis_server.port)
     yield made
@@ -27,7 +30,7 @@ def proxy(redis_server, monkeypatch):
 @pytest.fixture
 def through(proxy):
     """Give a broker behind the proxy, made as a user's is."""
-    broker = Broker(clients.connect(proxy.url, 0.3), waiting=clients.connect_waiting(proxy.url))
+    broker = Broker(clients.connect(proxy.url, TIMEOUT), waiting=clients.connect_waiting(proxy.url))
     broker.enqueue([])
     lease_one(broker, "warm")
     broker.ping()

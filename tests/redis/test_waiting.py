@@ -23,11 +23,12 @@ def short(monkeypatch):
 
 
 @pytest.mark.usefixtures("short")
-def test_a_wait_ends_by_itself_before_its_socket_gives_up(redis_url):
+def test_a_wait_ends_by_itself_before_its_socket_gives_up(redis_url, monkeypatch):
+    monkeypatch.setattr(clients, "SOCKET_TIMEOUT", 3)
     broker = Broker.from_url(redis_url)
     begun = time.monotonic()
     assert broker.wait(["q"], 60) is None
-    assert 0.25 < time.monotonic() - begun < 0.79
+    assert 0.25 < time.monotonic() - begun < 2
 
 
 @pytest.mark.usefixtures("short")
@@ -35,7 +36,7 @@ def test_a_wait_ends_by_itself_before_its_socket_gives_up(redis_url):
 def test_no_wait_is_for_ever(redis_url, seconds):
     begun = time.monotonic()
     assert Broker.from_url(redis_url).wait(["q"], seconds) is None
-    assert time.monotonic() - begun < 0.5
+    assert time.monotonic() - begun < 0.8
 
 
 @pytest.mark.usefixtures("short")
@@ -47,7 +48,7 @@ def test_a_wait_at_a_server_that_hangs_ends(new_server):
     begun = time.monotonic()
     with pytest.raises(BrokerUnavailable):
         broker.wait(["q"], 60)
-    assert time.monotonic() - begun < 1.5
+    assert time.monotonic() - begun < 3
     server.resume()
 
 
