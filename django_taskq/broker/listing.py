@@ -80,7 +80,7 @@ class MergedListing:
         calls = [(self._keys[queue], start, start + skip + count - 1) for queue, start in starts.items()]
         found = self._pipelined(ranged, calls, withscores=True)
         runs = [
-            [Entry(member.decode(), queue, int(score)) for member, score in entries]
+            [Entry(member.decode(errors="replace"), queue, int(score)) for member, score in entries]
             for queue, entries in zip(starts, found, strict=True)
         ]
         return list(heapq.merge(*runs, key=lambda entry: self._sign * entry.score))[skip : skip + count]
@@ -137,7 +137,7 @@ def oldest_first(
     while True:
         with translated(broker.client):
             page = broker.client.zrangebyscore(key, low, until, start=start, num=count, withscores=True)
-        entries = [Entry(member.decode(), queue, int(score)) for member, score in page]
+        entries = [Entry(member.decode(errors="replace"), queue, int(score)) for member, score in page]
         # Redis orders equal scores by the bytes of their members; ids are ASCII.
         found += [entry for entry in entries if after is None or (entry.score, entry.id) > after]
         if len(found) >= count or len(page) < count:

@@ -71,6 +71,6 @@ class LeaseAdmin(RecordAdmin):
             return format_html('<span class="taskq-bad">{}</span>', text)
         return duration(left)
 
-    @admin.display(description=_("asked to cancel"), boolean=True)
-    def cancel_requested(self, found: Any) -> bool:
-        return bool(found.shown.record.cancel_requested)
+    @admin.display(description=_("asked to cancel"))
+    def cancel_requested(self, found: Any) -> str:
+        return str(_("yes") if found.shown.record.cancel_requested else _("no"))

@@ -24,6 +24,8 @@ _STEP = 500
 _SAMPLE = 500
 
 
+#: Digits of a place in a listing are fewer than this.
+_LONGEST_AFTER = 40
 ALL = Criteria()
 
 
@@ -190,7 +192,8 @@ class RecordSet:
     def _start(self) -> int:
         """The position that `after` stands for; 0 when it is of the other order, or none."""
         score, _, passed = self.after.removeprefix("-").partition(".")
-        if self.after.startswith("-") != self.descending or not (score.isdecimal() and passed.isdecimal()):
+        known = score.isdecimal() and passed.isdecimal() and len(self.after) < _LONGEST_AFTER
+        if not known or self.after.startswith("-") != self.descending:
             return 0
         return min(self._position(int(score)) + int(passed), self.total)
 

@@ -82,12 +82,10 @@ class Source:
             try:
                 return question(self.inspector)
             except (TaskqError, ImproperlyConfigured) as error:
-                self.fail(error)
+                self.error = explain(error)
+            except ValueError as error:
+                self.error = _("What Redis holds can't be read: %s") % error
         return otherwise
-
-    def fail(self, error: Exception) -> None:
-        """Remember that Redis can't be asked in this request."""
-        self.error = explain(error)
 
     @cached_property
     def counts(self) -> dict[str, Counts]:

@@ -138,6 +138,13 @@ def test_a_log_that_cannot_be_read_is_an_attempt_that_says_so(viewer, broker):
     text_of(viewer.get(url("deadletter")))
 
 
+def test_a_damaged_record_is_listed_and_its_page_says_so(viewer, broker):
+    record_id = bury(broker)
+    broker.client.hset(broker.keys.run(record_id), mapping={"attempts": "x", "token": b"\xff"})
+    assert rows(viewer.get(url("deadletter"))) == [record_id]
+    assert "What Redis holds can&#x27;t be read" in text_of(viewer.get(letter_url(record_id)))
+
+
 def test_what_is_not_dead_any_more_says_what_became_of_it(viewer, broker):
     record_id = bury(broker)
     (entry,) = viewer.get(url("deadletter")).context["cl"].result_list

@@ -187,7 +187,20 @@ def test_an_unknown_filter_leads_back_to_the_list(viewer, broker, query):
 
 
 @pytest.mark.parametrize(
-    "query", ["p=x", "o=x.-", "after=x", "after=-5", "after=9.9.9", "q=%22", "q=:", "queue=", "all="]
+    "query",
+    [
+        "p=x",
+        "o=x.-",
+        "after=x",
+        "after=-5",
+        "after=9.9.9",
+        "after=-" + "9" * 5000 + ".1",
+        "p=" + "9" * 5000,
+        "q=%22",
+        "q=:",
+        "queue=",
+        "all=",
+    ],
 )
 def test_odd_parameters_do_no_harm(viewer, broker, query):
     bury(broker)
