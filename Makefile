@@ -9,6 +9,8 @@ DJANGO ?=
 PYTEST_ARGS ?=
 CHECKER_STEPS ?= 50000
 KILL_SECONDS ?= 60
+# none, sqlite, postgresql or mariadb: where rows are kept meanwhile.
+KILL_DATABASE ?= none
 
 ##@ Start here
 
@@ -72,7 +74,7 @@ checker: $(VENV)/.has-test ## Run the random checker of the protocol for CHECKER
 
 .PHONY: kill-run
 kill-run: $(VENV)/.has-test ## Kill a child every second for KILL_SECONDS seconds and count what became of each task
-	$(BIN)/python -m tests.chaos.kill_run --seconds $(KILL_SECONDS)
+	$(BIN)/python -m tests.chaos.kill_run --seconds $(KILL_SECONDS) --database $(KILL_DATABASE)
 
 ##@ Release
 

@@ -14,6 +14,8 @@ from . import jobs
 from .conftest import agrees, on_each
 from .routing import ALIAS
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def server(request, engine):

@@ -11,6 +11,8 @@ from . import jobs
 from .conftest import agrees
 from .routing import ALIAS
 
+pytestmark = pytest.mark.slow
+
 THREADS = 4
 #: The threads, that of the coroutines and that of the rows, and two of the supervisor.
 MOST_SESSIONS = THREADS + 4

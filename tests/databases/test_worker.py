@@ -16,6 +16,8 @@ from tests.waiting import wait_until
 from . import jobs
 from .conftest import agrees, on_each
 
+pytestmark = pytest.mark.slow
+
 
 def safe(text):
     return text.encode("utf-8", "backslashreplace").decode()
