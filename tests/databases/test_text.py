@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from django.db import connections
@@ -15,6 +16,7 @@ from .conftest import ALIAS, configured, on_each
 from .jobs import ODD_TEXTS
 from .made import NOON, failed, lease, row, stored, succeeded
 
+ERROR = AttemptError("builtins.OSError", "no", "Traceback: no")
 UNREADABLE = {
     "nothing": b"\n",
     "NUL": b"\0",
@@ -55,6 +57,19 @@ def test_odd_text_in_a_key_is_kept_as_far_as_it_fits(database):
     endings = [succeeded(lease(task=head + b'{"name":"x"}')) for head in heads]
     write_finished([row(ending) for ending in endings])
     assert all(len(stored(ending.lease).idempotency_key) <= 255 for ending in endings)
+
+
+@on_each()
+def test_c79_markup_and_odd_names_are_kept_as_they_are(database):
+    names = ["<script>alert(1)</script>", "\u202eevil\u202c", "javascript:alert(1)", "🚀", "a' OR 1=1 --", "%s%(x)s"]
+    endings = []
+    for name in names:
+        head = f"{NOON} 0 {name}\nkey 1000 {name}\n\n".encode()
+        endings.append(replace(failed(lease(task=head + json.dumps({"name": name}).encode()), ERROR), child=name))
+    write_finished([row(ending) for ending in endings])
+    for name, ending in zip(names, endings, strict=True):
+        found = stored(ending.lease)
+        assert {found.task, found.queue, found.idempotency_key, found.worker} == {name}
 
 
 @on_each()

@@ -106,8 +106,9 @@ def test_a_task_that_was_cancelled_while_it_ran_has_such_a_row(database, start_w
 @on_each()
 def test_a_worker_deletes_old_rows(database, start_worker, ended):
     task = jobs.give.enqueue(1)
-    start_worker(options={"records_ttl": 1})
+    worker = start_worker("--threads", "4", options={"records_ttl": 1})
     ended(task)
+    assert "that makes up to 9 connections" in worker.log
     wait_until(lambda: not TaskRecord.objects.exists(), timeout=20)
 
 

@@ -28,6 +28,8 @@ from ..reloading import watch_code
 
 logger = logging.getLogger("django_taskq.worker")
 
+#: Connections of the supervisor where rows are kept: of those who write and who delete them.
+SUPERVISOR_CONNECTIONS = 3
 #: Children at most, where nobody says how many.
 MOST_PROCESSES = 4
 #: Bytes of a worker's name; a child's id has nine more, and Django's columns for worker ids hold 64.
@@ -69,7 +71,7 @@ class Command(BaseCommand):
             method="spawn" if reloads else "forkserver",
             preload=["django_taskq.management.preload"],
         )
-        logger.info("%s", start_line(settings, backend.alias))
+        logger.info("%s", start_line(settings, backend))
         if reloads:
             watch_code(supervisor.reload)
         code = supervisor.run()
@@ -115,14 +117,17 @@ def listed_queues(backend: RedisBackend) -> tuple[str, ...]:
     return tuple(dict.fromkeys(backend.params.get("QUEUES", sorted(backend.queues))))
 
 
-def start_line(settings: Settings, alias: str) -> str:
+def start_line(settings: Settings, backend: RedisBackend) -> str:
     """Say what is about to run, and what it asks of the databases."""
     queues = ", ".join(settings.queues) or "all that are used"
+    # Each thread has a connection, the coroutines of a child share one, and so do its rows.
     each = settings.processes * (settings.threads + 1)
+    if backend.conf.keeps_records:
+        each += settings.processes + SUPERVISOR_CONNECTIONS
     return (
-        f"Worker {settings.name} serves backend {alias!r}, queues: {queues}. Children: {settings.processes}, each with "
-        f"{settings.threads} threads and {settings.coroutines} coroutines; that makes up to {each} connections to each "
-        f"of these databases: {', '.join(connections)}"
+        f"Worker {settings.name} serves backend {backend.alias!r}, queues: {queues}. Children: {settings.processes}, "
+        f"each with {settings.threads} threads and {settings.coroutines} coroutines; that makes up to {each} "
+        f"connections to each of these databases: {', '.join(connections)}"
     )
 
 
