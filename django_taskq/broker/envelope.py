@@ -44,12 +44,14 @@ def parse_task(task: bytes, queue: str = "") -> tuple[Head, bytes]:
     """Return the head and the envelope's bytes; of an unreadable head, the given queue and all bytes."""
     lines, separator, envelope = task.partition(b"\n\n")
     try:
-        first, *others = lines.decode().split("\n")
+        first, more, others = lines.decode().partition("\n")
         enqueued_at, priority, named_queue = first.split(" ", 2)
-        known = dict(line.partition(" ")[::2] for line in others)
-        ttl, _, key = known.get("key", "").partition(" ")
         if not separator:
             raise ValueError("no empty line")
+        if not more:  # as most are
+            return Head(int(enqueued_at), int(priority), named_queue), envelope
+        known = dict(line.partition(" ")[::2] for line in others.split("\n"))
+        ttl, _, key = known.get("key", "").partition(" ")
         return Head(
             int(enqueued_at), int(priority), named_queue, key or None, int(ttl or 0), known.get("record") or None
         ), envelope
@@ -96,16 +98,16 @@ class Envelope:
     def from_bytes(cls, data: bytes) -> Envelope:
         """Return the envelope, or raise `UnreadableRecord` that says what is wrong with it."""
         try:
-            document = json.loads(data)
+            document = json.loads(data.decode())
         except (ValueError, RecursionError) as error:
             raise UnreadableRecord(f"The envelope is no JSON: {error}") from None
         if not isinstance(document, dict):
             raise UnreadableRecord("The envelope is no JSON object.")
         if (version := document.get("v", VERSION)) != VERSION:
             raise UnknownVersion(f"The envelope has version {version!r}; this release reads {VERSION}.")
-        fields = {name: document[name] for name in _TYPES if document.get(name) is not None}
+        fields = {name: value for name, value in document.items() if name in _TYPES and value is not None}
         for name, value in fields.items():
-            if not isinstance(value, _TYPES[name]) or isinstance(value, bool) or _is_below(name, value):
+            if type(value) is not _TYPES[name] or _is_below(name, value):
                 raise UnreadableRecord(f"The envelope's {name} is {value!r:.100}.")
         if not fields.get("name"):
             raise UnreadableRecord("The envelope has no name.")
