@@ -109,6 +109,7 @@ def test_without_scripts_all_works_by_links_and_buttons(visit, broker, monkeypat
     follow(page, "Retry all matching")
     press(page, "Yes, retry")
     assert page.locator("progress").get_attribute("value") == "1000"
+    visitor.look("progress")
     press(page, "Continue")
     press(page, "Continue")
     assert message(page) == "1,499 dead letters were retried."
