@@ -39,11 +39,23 @@ class Broker:
         self.client = client
         self.keys = Keys(namespace)
         self._waiting = waiting
+        self._url: str | None = None
 
     @classmethod
-    def from_url(cls, url: str, namespace: str = "taskq") -> Broker:
-        """Return a broker on this process's shared connections; it connects when first used."""
-        return cls(clients.connect(url), namespace, clients.connect_waiting(url))
+    def from_url(cls, url: str, namespace: str = "taskq", timeout: float = clients.SOCKET_TIMEOUT) -> Broker:
+        """Return a broker on this process's shared connections; it connects when first used.
+
+        It waits `timeout` seconds for a reply.
+        """
+        broker = cls(clients.connect(url, timeout), namespace, clients.connect_waiting(url))
+        broker._url = url
+        return broker
+
+    def hastier(self, timeout: float) -> Broker:
+        """Return one that waits only so many seconds for a reply; itself, if it doesn't wait longer than that."""
+        if self._url is None or timeout >= clients.SOCKET_TIMEOUT:
+            return self
+        return Broker.from_url(self._url, self.keys.namespace, timeout)
 
     def enqueue(self, records: Sequence[NewRecord]) -> list[Enqueued]:
         """Store records, each once however often it is sent, in one round trip per 1,000 or 1 MiB."""

@@ -90,6 +90,25 @@ def test_c10_outages_of_half_a_lease_cost_nothing(start_worker, ended, noted, no
     assert "Redis answers again" in worker.log
 
 
+def test_c10_a_connection_that_fell_silent_is_given_up_before_the_lease_is_lost(
+    start_worker, start_ready, ended, noted, notes, inspector, proxy
+):
+    result = jobs.hold_or_lose.enqueue()
+    start_worker(lease=3, TASKQ_TEST_URL=proxy.url)
+    noted("begin a 1")
+    start_ready("reaper", lease=3)
+
+    proxy.silence()
+
+    passed(inspector, 6000)
+    record = inspector.record(result.id)
+    assert (record.state, record.attempts, "lost a" in notes()) == ("leased", 1, False)
+    note("go a")
+    (record,) = ended(result, timeout=20)
+    check_rules([record])
+    assert (record.state, record.attempts) == ("succeeded", 1)
+
+
 def passed(inspector, milliseconds):
     """Wait until so much of the server's time has passed."""
     started = inspector.broker.client.time()

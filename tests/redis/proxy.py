@@ -24,8 +24,9 @@ class Proxy:
         self.port = 0
         self._sockets: list[socket.socket] = []
         self._trigger: tuple[bytes, str] | None = None
-        self._flows = threading.Event()
-        self._flows.set()
+        #: One for all connections that were opened since the last `silence`.
+        self._flows: list[threading.Event] = []
+        self._let_flow()
         self.accept()
 
     @property
@@ -41,10 +42,19 @@ class Proxy:
 
     def hold(self) -> None:
         """Let nothing through and keep all connections open; what is held arrives after `release`."""
-        self._flows.clear()
+        self._flows[-1].clear()
 
     def release(self) -> None:
-        self._flows.set()
+        self._flows[-1].set()
+
+    def silence(self) -> None:
+        """Let nothing more through the connections that are open; new ones work."""
+        self.hold()
+        self._let_flow()
+
+    def _let_flow(self) -> None:
+        self._flows.append(threading.Event())
+        self.release()
 
     def cut(self) -> None:
         """End every open connection."""
@@ -69,7 +79,8 @@ class Proxy:
     def close(self) -> None:
         self.refuse()
         self.cut()
-        self.release()
+        for flow in self._flows:
+            flow.set()
         for one in self._sockets:
             one.close()
 
@@ -89,21 +100,21 @@ class Proxy:
                 one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._sockets.append(one)
             lost: list[str] = []
-            threading.Thread(target=self._requests, args=(client, server, lost), daemon=True).start()
-            threading.Thread(target=self._replies, args=(client, server, lost), daemon=True).start()
+            for target in (self._requests, self._replies):
+                threading.Thread(target=target, args=(client, server, lost, self._flows[-1]), daemon=True).start()
 
-    def _requests(self, client: socket.socket, server: socket.socket, lost: list[str]) -> None:
+    def _requests(self, client: socket.socket, server: socket.socket, lost: list[str], flow: threading.Event) -> None:
         for data in _chunks(client):
             if self._trigger is not None and self._trigger[0] in data:
                 lost.append(self._trigger[1])
                 self._trigger = None
-            self._flows.wait()
+            flow.wait()
             with contextlib.suppress(OSError):
                 server.sendall(data)
         with contextlib.suppress(OSError):
             server.shutdown(socket.SHUT_WR)
 
-    def _replies(self, client: socket.socket, server: socket.socket, lost: list[str]) -> None:
+    def _replies(self, client: socket.socket, server: socket.socket, lost: list[str], flow: threading.Event) -> None:
         for data in _chunks(server):
             if lost:
                 self.has_lost.set()
@@ -112,7 +123,7 @@ class Proxy:
                 continue
             if self.delay:
                 time.sleep(self.delay)
-            self._flows.wait()
+            flow.wait()
             with contextlib.suppress(OSError):
                 client.sendall(data)
         with contextlib.suppress(OSError):
