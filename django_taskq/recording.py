@@ -82,6 +82,10 @@ class Recorder:
         finally:
             _tidy(connection)
 
+    def rest(self) -> None:
+        """Do nothing for a while: a connection that Django would close after a request is closed."""
+        _tidy(_connection())
+
     def _known(self, endings: Sequence[Ending]) -> dict[str, Record]:
         """Return what Redis holds of those whose lease doesn't tell all that belongs into the row."""
         ids = [ending.lease.id for ending in endings if ending.lease.attempt > 1 or ending.child is None]
@@ -104,7 +108,8 @@ def write_finished(finished: Iterable[TaskRecord]) -> None:
         if len(refused) == len(batch):
             unwritten += (row for later in batches[index + 1 :] for row in later)
             break
-    _tidy(connection)
+    if connection.settings_dict["CONN_MAX_AGE"] != 0:
+        _tidy(connection)
     if unwritten:
         assert cause is not None
         raise NotRecorded([row.id for row in unwritten], cause) from cause

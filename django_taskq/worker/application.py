@@ -46,6 +46,9 @@ class RowStore(Protocol):
     def probe(self) -> None:
         """See whether rows can be written."""
 
+    def rest(self) -> None:
+        """Hear that nothing is to be written for a while. Never raises."""
+
 
 class Application(Protocol):
     """Runs what is leased; made in each child and in the supervisor by a `Connect`."""

@@ -97,6 +97,7 @@ class Reaper:
         ready, again = self._rows.write([ending for ending in endings if self._rows.wants(ending)])
         self._tell(ready)
         self._rows.correct()
+        self._rows.rest()
         return not again
 
     def _tell(self, endings: Sequence[Ending]) -> None:

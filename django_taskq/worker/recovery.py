@@ -195,6 +195,7 @@ class Recovery:
             logger.warning("Attempt %d of %s has failed: %s", lease.attempt, lease.id, failed.error.message)
             if word == "DONE" and failed.delay_ms is None:
                 self._application.buried(lease, failed.error)
+        self._rows.rest()
         return bool(ready)
 
     def _settle(self, lease: Holding, outcome: Outcome) -> str:

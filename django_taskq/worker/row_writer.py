@@ -19,6 +19,8 @@ logger = logging.getLogger("django_taskq.worker")
 
 #: Seconds to wait after an unexpected failure.
 PAUSE_AFTER_FAILURE = 1.0
+#: Seconds without anything to write after which a connection needn't be held.
+IDLE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ class RowWriter:
         """Wait for something to do, and return the runs; None waits for ever."""
         runs = []
         try:
-            asked = self._asked.get(timeout=seconds)
+            asked = self._next() if seconds is None else self._asked.get(timeout=seconds)
             while True:
                 if isinstance(asked, Ending):
                     self._rows.note_wrong(asked)
@@ -91,6 +93,14 @@ class RowWriter:
                 asked = self._asked.get(False)
         except Empty:
             return runs
+
+    def _next(self) -> Run | Ending:
+        """Wait for something to do, without a database connection when that takes long."""
+        try:
+            return self._asked.get(timeout=IDLE)
+        except Empty:
+            self._rows.rest()
+            return self._asked.get()
 
     def _write(self, waiting: list[Run]) -> tuple[list[Run], float | None]:
         """Write what can be written; return what is left, and the seconds until the next try."""

@@ -70,6 +70,11 @@ class Rows:
         except NotRecorded as error:
             self.error = error
 
+    def rest(self) -> None:
+        """Let go of what nobody needs while nothing is written."""
+        if self._store is not None:
+            self._store.rest()
+
     def wants(self, ending: Ending) -> bool:
         """Tell whether an ending has a row."""
         return self._store is not None and ending.state is not None

@@ -31,7 +31,7 @@ class FakeStore:
     """Keeps what was written; refuses it while it `is_away`, or the ids in `refused`."""
 
     def __init__(self):
-        self.written, self.corrected, self.probes = [], [], 0
+        self.written, self.corrected, self.probes, self.rests = [], [], 0, 0
         self.is_away = False
         self.refused = set()
         self.open = threading.Event()
@@ -53,6 +53,9 @@ class FakeStore:
         self.probes += 1
         if self.is_away:
             raise NotRecorded([], OSError("away"))
+
+    def rest(self):
+        self.rests += 1
 
     @property
     def ids(self):
@@ -287,6 +290,16 @@ def test_an_unexpected_failure_of_the_writer_is_survived(store, start, caplog, m
     start(broker)
     wait_until(lambda: len(by_kind(broker, Complete)) == 1)
     assert caplog.text.count("Writing rows failed") == 2
+
+
+def test_a_child_lets_the_database_rest_when_it_is_idle(store, start, monkeypatch):
+    monkeypatch.setattr("django_taskq.worker.row_writer.IDLE", 0.05)
+    broker = FakeBroker(make_lease(1))
+    start(broker)
+    wait_until(lambda: store.rests == 1)
+    broker.wake(make_lease(2))
+    wait_until(lambda: store.rests == 2)
+    assert store.ids == ["id1", "id2"]
 
 
 def test_many_rows_are_written_in_few_batches(store, start):
