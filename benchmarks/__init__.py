@@ -1,0 +1,1 @@
+"""Measures django_taskq beside other queues: see README.md."""
