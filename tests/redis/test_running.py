@@ -60,6 +60,8 @@ def test_c24_whatever_a_task_raises_is_a_failed_attempt_and_the_worker_goes_on(t
     for name, record in zip(names, ended(*results), strict=True):
         assert (record.state, record.attempts) == ("dead", 2)
         assert {attempt.error.error.rpartition(".")[2] for attempt in record.history} == {name}
+        assert {attempt.error.reason for attempt in record.history} == {""}
+        assert "tests/redis/jobs.py" in record.history[0].error.traceback
     assert worker.stop() == 0
     assert "ended with exit code" not in worker.log
 
