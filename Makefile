@@ -9,6 +9,8 @@ DJANGO ?=
 PYTEST_ARGS ?=
 CHECKER_STEPS ?= 50000
 KILL_SECONDS ?= 60
+# For instance BENCH_ARGS='--full --peer django_taskq --case drain'; `make bench BENCH_ARGS=--help` lists all.
+BENCH_ARGS ?=
 # none, sqlite, postgresql or mariadb: where rows are kept meanwhile.
 KILL_DATABASE ?= none
 
@@ -75,6 +77,12 @@ checker: $(VENV)/.has-test ## Run the random checker of the protocol for CHECKER
 .PHONY: kill-run
 kill-run: $(VENV)/.has-test ## Kill a child every second for KILL_SECONDS seconds and count what became of each task
 	$(BIN)/python -m tests.chaos.kill_run --seconds $(KILL_SECONDS) --database $(KILL_DATABASE)
+
+##@ Measuring
+
+.PHONY: bench
+bench: $(VENV)/.has-test ## Measure this queue beside others (BENCH_ARGS; needs redis-server, Node.js, PostgreSQL)
+	$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
 ##@ Release
 

@@ -109,15 +109,9 @@ def _growth(results):
 
 
 def _records(results):
-    found = {line["turn"]: line["per_s"] for line in results.runs(OURS, "drain")}
-    ratios = sorted(
-        line["per_s"] / found[line["turn"]]
-        for line in results.runs(f"{OURS}:records", "drain")
-        if line["turn"] in found
-    )
-    value = results.value(f"{OURS}:records", "drain", "per_s")
-    middle = ratios[len(ratios) // 2] if ratios else None
-    return Target("drain with rows in PostgreSQL, beside none", 0.5, " x", middle, f"{show(value)}/s")
+    rows = f"{OURS}:records"
+    detail = f"{show(results.value(rows, 'drain', 'per_s'))}/s"
+    return Target("drain with rows in PostgreSQL, beside none", 0.5, " x", results.ratio(rows, OURS, "drain"), detail)
 
 
 def table(results):

@@ -39,7 +39,7 @@ class Adapter(Peer):
         tree = json.loads(listing.stdout)["dependencies"]
         node = subprocess.run(["node", "--version"], capture_output=True, text=True).stdout
         found = {**tree, **tree["bullmq"].get("dependencies", {})}
-        return [f"node {node.strip()}"] + [f"{k}@{v.get('version')}" for k, v in found.items()]
+        return [f"node {node.strip()}"] + [f"{k}@{v.get('version')}" for k, v in found.items() if "version" in v]
 
     def producer(self, python, action, options):
         return ["node", self.script, action, json.dumps(options)]
