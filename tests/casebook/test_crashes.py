@@ -35,6 +35,7 @@ def milliseconds():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(120)
 def test_c03_no_task_is_lost_when_workers_and_children_are_killed_twenty_times(start_worker, ended, notes, inspector):
     draw = random.Random(20)
 

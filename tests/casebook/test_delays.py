@@ -26,6 +26,7 @@ def lateness(found, delay):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(120)
 def test_c02_a_task_twenty_leases_ahead_runs_once_whatever_becomes_of_the_workers(
     start_worker, start_ready, ended, notes, inspector
 ):

@@ -106,13 +106,12 @@ def test_c22_what_was_claimed_without_an_answer_is_given_back_at_once(start_work
 
 
 @pytest.mark.slow
-def test_c22_a_rolling_restart_loses_nothing_and_makes_nothing_late(start_ready, ended, notes, inspector):
+@pytest.mark.timeout(120)
+def test_c22_a_rolling_restart_loses_nothing_and_makes_nothing_late(start_worker, start_ready, ended, notes, inspector):
     draw = random.Random(22)
-
-    def start(number):
-        return start_ready(f"w{number}", "--threads", "2", lease=LEASE / 1000)
-
-    workers = [start(number) for number in range(3)]
+    settings = {"lease": LEASE / 1000}
+    workers = [start_worker("--threads", "2", **settings) for _ in range(2)]
+    workers.append(start_ready("w2", "--threads", "2", **settings))
     now = jobs.step.enqueue_many([((draw.choice([1, 20, 100]),), {}) for _ in range(60)])
     now += jobs.step.enqueue_many([((1500,), {}) for _ in range(4)])
     delays = {}
@@ -121,7 +120,7 @@ def test_c22_a_rolling_restart_loses_nothing_and_makes_nothing_late(start_ready,
         task = jobs.step.using(run_after=timedelta(milliseconds=delay))
         delays[task.enqueue(draw.choice([1, 20])).id] = delay
     killed = 0
-    for number in range(3, 9):
+    for number in range(3, 8):
         oldest = workers.pop(0)
         oldest.signal(signal.SIGTERM)
         try:
@@ -129,7 +128,7 @@ def test_c22_a_rolling_restart_loses_nothing_and_makes_nothing_late(start_ready,
         except subprocess.TimeoutExpired:
             oldest.kill_group()
             killed += 1
-        workers.append(start(number))
+        workers.append(start_ready(f"w{number}", "--threads", "2", **settings))
 
     records = ended(*now, timeout=60)
     wait_until(lambda: all(inspector.record(each).state == "succeeded" for each in delays), 30)

@@ -14,6 +14,7 @@ LEASE = 2000
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(120)
 def test_c18_workers_that_start_at_once_recover_nothing_that_lives(start_worker, ended, noted, inspector, proxy):
     proxy.delay = 0.05
     results = [hold.enqueue(f"long {number}") for number in range(10)]
