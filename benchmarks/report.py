@@ -34,7 +34,7 @@ def setting(results):
             known = {k: v for k, v in line.items() if k != "case" and v is not None}
             out.append("- " + ", ".join(f"{key}: {value}" for key, value in known.items()))
         elif line["case"] == "left out":
-            out.append(f"- left out: {line['who']} ({line['why']})")
+            out.append(f"- left out: {line['who']}: {line['why']}")
         elif line["case"] == "stopped":
             out.append(f"- stopped early: {line['why']}")
     for who in results.names:

@@ -2,7 +2,7 @@
 
 import json
 import platform
-import sys
+import subprocess
 import time
 
 from benchmarks import cases
@@ -95,7 +95,6 @@ class Series:
             peer = load(name)
             for variant in [only] if only else peer.variants:
                 if missing := self._missing(peer, variant):
-                    print(f"{name}:{variant} is left out: {missing}", file=sys.stderr)
                     self.emit({"case": "left out", "who": f"{name}:{variant}", "why": missing})
                 else:
                     chosen.append((peer, variant))
@@ -106,7 +105,14 @@ class Series:
             return f"{peer.name} has only {', '.join(peer.variants)}"
         if peer.needs_postgres(variant) and postgres_tools() is None:
             return "install PostgreSQL"
-        return peer.missing()
+        return peer.missing() or self._cannot_be_built(peer)
+
+    def _cannot_be_built(self, peer):
+        try:
+            self.settings.python_for(peer)
+        except (OSError, subprocess.SubprocessError) as error:
+            return f"its environment can't be made: {error}"
+        return None
 
     def _start(self, chosen):
         self.redis = RedisServer(self.settings.redis_port)
