@@ -174,6 +174,7 @@ class Judge:
             raise Violation("token", f"{token} follows {largest} (floor {fact.floor}) of {fact}")
         if excused:
             self.words["token excused"] += 1
+            self.model.history.unsure.add((fact.id, token))
         elif other := self.model.valid_elsewhere(fact.id, token):
             raise Violation("taken", f"{child} was given {fact}, which {other} still holds")
         self.model.history.tokens[fact.id] = max(largest, token)

@@ -80,6 +80,8 @@ class Facts:
 class History:
     #: The largest token ever granted for an id.
     tokens: dict[str, int] = field(default_factory=dict)
+    #: (id, token) that may have been granted twice, since Redis went back and so did its clock.
+    unsure: set[tuple[str, int]] = field(default_factory=set)
     #: (id, died_at) -> the numbers of the deaths that an admin may have seen so.
     deaths: dict[tuple[str, int], set[int]] = field(default_factory=dict)
     #: Ids whose body was taken by a fault; what is left of them is nobody's.

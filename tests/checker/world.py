@@ -97,8 +97,9 @@ class World:
         for holder in self.holders():
             for (held_id, held_token), held in holder.board.items():
                 valid = held.settlement is None and not held.excused and held.deadline > self.clock.now
-                if held_id == record_id and held_token != token and valid:
-                    return holder.name
+                unsure = (held_id, held_token) in self.model.history.unsure
+                if held_id == record_id and held_token != token and valid and not unsure:
+                    return f"{holder.name} (under {held_token} until {held.deadline}, now {self.clock.now})"
         return None
 
     # --- time
@@ -197,8 +198,10 @@ class World:
         self.tick(self.now + 1_000)
         self.clock.now += 1_000
         self.model.compare(self.wire.look())
-        boards = {key for holder in self.holders() for key in holder.board}
-        self.strays |= {(fact.id, fact.token) for fact in self.model.of_state("leased")} - boards
+        boards = {holder.name: holder.board for holder in self.holders()}
+        for fact in self.model.of_state("leased"):
+            if (fact.id, fact.token) not in boards.get(fact.child, ()):
+                self.strays.add((fact.id, fact.token))
 
     def undelivered(self) -> list[Fact]:
         return [fact for fact in self.model.of_state("waiting", "leased", "dead") if fact.sound()]
