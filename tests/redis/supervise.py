@@ -64,6 +64,18 @@ def raise_at_third_call(owner, name):
     setattr(owner, name, faulty)
 
 
+def raise_on_request(folder):
+    """Make the supervisor's main loop raise when the test has made a file."""
+    original = Nursery.watch
+
+    def watch(nursery):
+        if Path(folder, "break").exists():
+            raise RuntimeError("fault in watch")
+        original(nursery)
+
+    Nursery.watch = watch
+
+
 def raise_once(kind):
     """Make every duty raise in its third round."""
     rounds = {}
@@ -86,7 +98,7 @@ def main():
         case "loop" | "waiter":
             factory = partial(connect_and_raise, folder, fault)
         case "supervisor":
-            raise_at_third_call(Nursery, "watch")
+            raise_on_request(folder)
         case "greeting":
             Broker.server_warnings = lambda broker: 1 / 0
         case "hang":

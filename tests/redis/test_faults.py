@@ -136,9 +136,15 @@ def test_c83_a_child_whose_waiting_breaks_waits_again(start_faulty, works):
     assert process.wait(10) == 0
 
 
-def test_c83_a_supervisor_whose_main_loop_breaks_ends_with_code_1_and_its_children_with_it(start_faulty):
+def test_c83_a_supervisor_whose_main_loop_breaks_ends_with_code_1_and_its_children_with_it(
+    start_faulty, health, tmp_path
+):
     process, log = start_faulty("supervisor", processes=2)
-    family = wait_until(lambda: task_processes(process.pid))
+    wait_until(lambda: health() and health()["ready"], 15)
+    family = task_processes(process.pid)
+    assert len(family) == 2
+
+    (tmp_path / "break").touch()
 
     assert process.wait(15) == 1
     assert "fault in watch" in log.read_text()
