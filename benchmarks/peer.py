@@ -71,6 +71,9 @@ class Peer:
     def needs_postgres(self, variant):
         return self.broker_for(variant) == "postgres"
 
+    def rows(self, bench, n):
+        """Return `rows` and, in monotonic ns, `last_row` where a drain also writes them; None elsewhere."""
+
     def missing(self):
         """Say what keeps this peer from running here, or return None."""
         if self.interpreter and not os.environ.get(self.interpreter):
@@ -96,7 +99,7 @@ class Peer:
         wanted = "\n".join(self.requirements) + "\n"
         if not stamp.exists() or stamp.read_text() != wanted:
             base = os.environ[self.interpreter] if self.interpreter else sys.executable
-            subprocess.run([base, "-m", "venv", "--without-pip", directory], check=True)
+            subprocess.run([base, "-m", "venv", "--clear", "--without-pip", directory], check=True)
             subprocess.run([*self.pip(python), "-q", "install", *self.requirements], check=True)
             stamp.write_text(wanted)
         return python

@@ -5,7 +5,7 @@ import platform
 import subprocess
 import time
 
-from benchmarks import cases
+from benchmarks import cases, probe
 from benchmarks.bench import Bench, board_path
 from benchmarks.peer import all_names, load
 from benchmarks.processes import wait_quiet
@@ -117,6 +117,7 @@ class Series:
     def _start(self, chosen):
         self.redis = RedisServer(self.settings.redis_port)
         self.servers.append(self.redis)
+        probe.use_redis(self.redis.port)
         if any(peer.needs_postgres(variant) for peer, variant in chosen):
             self.postgres = PostgresServer(self.settings.pg_port)
             self.servers.append(self.postgres)
