@@ -90,6 +90,7 @@ def test_c10_outages_of_half_a_lease_cost_nothing(start_worker, ended, noted, no
     assert "Redis answers again" in worker.log
 
 
+@pytest.mark.slow
 def test_c10_a_connection_that_fell_silent_is_given_up_before_the_lease_is_lost(
     start_worker, start_ready, ended, noted, notes, inspector, proxy
 ):
@@ -100,7 +101,7 @@ def test_c10_a_connection_that_fell_silent_is_given_up_before_the_lease_is_lost(
 
     proxy.silence()
 
-    passed(inspector, 6000)
+    passed(inspector, 5000)
     record = inspector.record(result.id)
     assert (record.state, record.attempts, "lost a" in notes()) == ("leased", 1, False)
     note("go a")
