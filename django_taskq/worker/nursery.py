@@ -67,7 +67,10 @@ class Nursery:
 
     def fill(self) -> None:
         """Start what is missing, unless a child failed to start or died young a moment ago."""
-        missing = self._settings.processes - len(self.serving)
+        processes = self._settings.processes
+        present = sum(not child.is_alone for child in self.children)
+        # Those that leave may be long about it: at most one generation of them stays beside those that serve.
+        missing = min(processes - len(self.serving), 2 * processes - present)
         if time.monotonic() < self._starts_at:
             return
         if self._failed_starts:
