@@ -68,6 +68,7 @@ class Run:
     async def aexecute(self, application: Application) -> None:
         """Run a coroutine function in this event loop, to an outcome."""
         if self._may_begin():
+            self._limit_on_board()
             try:
                 self.outcome = await application.aperform(self.lease, self)
             except BaseException as error:
@@ -96,17 +97,22 @@ class Run:
             return None
         return None if milliseconds is None else milliseconds / 1000
 
+    def _limit_on_board(self) -> None:
+        """Let the supervisor enforce the limit of a coroutine, until the run has ended.
+
+        What surrounds the body counts as well: it may wait for a thread that coroutines share and that is stuck.
+        """
+        if (seconds := self._seconds()) is not None:
+            self._board.limit(self.slot, time.monotonic() + seconds)
+
     @asynccontextmanager
     async def _timeout(self, seconds: float) -> AsyncIterator[None]:
         deadline = asyncio.timeout(seconds)
         try:
             async with deadline:
-                # The supervisor enforces it when the event loop is blocked.
-                self._board.limit(self.slot, time.monotonic() + seconds)
+                self._limit_on_board()
                 yield
         except TimeoutError as error:
             if deadline.expired():
                 raise TaskTimeout from error
             raise
-        finally:
-            self._board.limit(self.slot, 0)

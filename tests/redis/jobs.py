@@ -9,6 +9,9 @@ import re
 import signal
 import time
 
+from asgiref.sync import sync_to_async
+from django.db import connection
+
 from django_taskq import Bury, Retry, background
 
 NOTES = "TASKQ_TEST_NOTES"
@@ -134,6 +137,14 @@ def overrun(way):
 @background(timeout=0.3, max_attempts=1)
 async def aoverrun():
     await asyncio.sleep(30)
+
+
+@background(timeout=0.3, max_attempts=1)
+async def block_shared_thread():
+    """Leave the thread that coroutines share stuck, with a connection that is to be looked at."""
+    await sync_to_async(connection.ensure_connection)()
+    note("begin")
+    await sync_to_async(time.sleep)(60)
 
 
 @background(takes_context=True)

@@ -91,3 +91,14 @@ def test_c82_all_that_sleep_beyond_their_limit_fail_together(start_worker, ended
 
     records = ended(*results)
     assert {(record.state, record.attempts) for record in records} == {("dead", 1)}
+
+
+def test_a_coroutine_that_leaves_the_shared_thread_stuck_is_killed_after_the_grace(start_worker, ended, noted):
+    result = jobs.block_shared_thread.enqueue()
+
+    start_worker(lease=1)
+    noted("begin")
+
+    (record,) = ended(result)
+    assert (record.state, record.attempts) == ("dead", 1)
+    assert record.history[0].error.reason == "time limit"
