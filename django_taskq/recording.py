@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from django.db import connections, reset_queries, router
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from . import rows
 from .broker.broker import Broker
+from .broker.envelope import DEFAULT_RESULT_TTL_MS
+from .broker.exceptions import UnreadableRecord
 from .broker.inspector import Inspector
-from .broker.records import Record, State
+from .broker.records import Lease, Record, State
 from .models import TaskRecord
 from .upsert import upsert
 from .worker.endings import Ending, NotRecorded
+from .worker.outcomes import Succeeded
 
 logger = logging.getLogger("django_taskq.worker")
 
@@ -57,6 +60,20 @@ class Recorder:
         if failures:
             raise NotRecorded([*failures], next(iter(failures.values())))
 
+    def succeeded(self, leases: Sequence[Lease]) -> Mapping[str, Succeeded]:
+        """Return the results of those whose rows say that they succeeded under their tokens, or raise `NotRecorded`."""
+        tokens = {lease.id: lease for lease in leases}
+        connection = _connection()
+        said = TaskRecord.objects.using(connection.alias).filter(pk__in=tokens, status=TaskRecord.Status.SUCCEEDED)
+        try:
+            found = [*said.values_list("pk", "token", "result")]
+        except Exception as error:
+            raise NotRecorded([*tokens], error) from error
+        finally:
+            reset_queries()
+            _tidy(connection)
+        return {pk: _success(tokens[pk], result) for pk, token, result in found if tokens[pk].token == token}
+
     def correct(self, endings: Sequence[Ending]) -> None:
         """Make the rows of endings that Redis refused say what it holds, or raise `NotRecorded`.
 
@@ -69,7 +86,7 @@ class Recorder:
                 ended.append(rows.from_record(record, self._alias))
             elif record is not None and ending.state:
                 _take_back(rows.from_ending(ending, self._alias, record))
-        write_finished(ended)
+        write_finished(ended, overrule=True)
 
     def probe(self) -> None:
         """See whether the database takes rows, or raise `NotRecorded`."""
@@ -92,8 +109,8 @@ class Recorder:
         return {record.id: record for record in self._inspector.records(ids) if record is not None}
 
 
-def write_finished(finished: Iterable[TaskRecord]) -> None:
-    """Write rows; one that is there is replaced when its token is no higher.
+def write_finished(finished: Iterable[TaskRecord], *, overrule: bool = False) -> None:
+    """Write rows, as `upsert` does.
 
     Text that the database refuses never keeps a row out: it is written without it. Raise `NotRecorded` when
     the database takes no rows.
@@ -103,7 +120,7 @@ def write_finished(finished: Iterable[TaskRecord]) -> None:
     unwritten: list[TaskRecord] = []
     cause: Exception | None = None
     for index, batch in enumerate(batches):
-        refused, cause = _write(connection, batch)
+        refused, cause = _write(connection, batch, overrule)
         unwritten += refused
         if len(refused) == len(batch):
             unwritten += (row for later in batches[index + 1 :] for row in later)
@@ -123,9 +140,13 @@ def _newest(finished: Iterable[TaskRecord]) -> list[TaskRecord]:
     """Return one row for each id, in the order in which all writers lock them."""
     newest: dict[str, TaskRecord] = {}
     for row in finished:
-        if row.id not in newest or newest[row.id].token <= row.token:
+        if row.id not in newest or _order(newest[row.id]) <= _order(row):
             newest[row.id] = row
     return sorted(newest.values(), key=lambda row: row.id)
+
+
+def _order(row: TaskRecord) -> tuple[int, bool]:
+    return row.token, row.status == TaskRecord.Status.SUCCEEDED
 
 
 def _batches(finished: Sequence[TaskRecord]) -> Iterator[list[TaskRecord]]:
@@ -143,13 +164,13 @@ def _batches(finished: Sequence[TaskRecord]) -> Iterator[list[TaskRecord]]:
 
 
 def _write(
-    connection: BaseDatabaseWrapper, batch: Sequence[TaskRecord]
+    connection: BaseDatabaseWrapper, batch: Sequence[TaskRecord], overrule: bool
 ) -> tuple[Sequence[TaskRecord], Exception | None]:
     """Write rows in one statement, or each in its own; return those that couldn't be written, and why."""
     for _ in range(2):
         began = time.monotonic()
         try:
-            upsert(connection, batch)
+            upsert(connection, batch, overrule=overrule)
             return [], None
         except Exception as error:
             cause = error
@@ -162,17 +183,17 @@ def _write(
             connection.ensure_connection()
         except Exception as error:
             return batch, error
-    return _write_singly(connection, batch, cause)
+    return _write_singly(connection, batch, cause, overrule)
 
 
 def _write_singly(
-    connection: BaseDatabaseWrapper, batch: Sequence[TaskRecord], cause: Exception
+    connection: BaseDatabaseWrapper, batch: Sequence[TaskRecord], cause: Exception, overrule: bool
 ) -> tuple[Sequence[TaskRecord], Exception | None]:
     unwritten: list[TaskRecord] = []
     in_a_row = 0
     for index, row in enumerate(batch):
         began = time.monotonic()
-        error = _write_somehow(connection, row)
+        error = _write_somehow(connection, row, overrule)
         in_a_row = in_a_row + 1 if error else 0
         if error:
             unwritten.append(row)
@@ -182,12 +203,12 @@ def _write_singly(
     return unwritten, cause
 
 
-def _write_somehow(connection: BaseDatabaseWrapper, row: TaskRecord) -> Exception | None:
+def _write_somehow(connection: BaseDatabaseWrapper, row: TaskRecord, overrule: bool) -> Exception | None:
     """Write a row, if need be in ASCII, or without its texts; return None when that worked."""
     failure: Exception | None = None
     for how, version in (("", rows.same), ("in ASCII", rows.plain), ("without its texts", rows.bare)):
         try:
-            upsert(connection, [version(row)])
+            upsert(connection, [version(row)], overrule=overrule)
         except Exception as error:
             failure = failure or error
             _tidy(connection)
@@ -215,6 +236,15 @@ def _tidy(connection: BaseDatabaseWrapper) -> None:
         connection.close_if_unusable_or_obsolete()
     except Exception:
         connection.connection = None
+
+
+def _success(lease: Lease, result: str) -> Succeeded:
+    """Return what is said to Redis of a lease whose row holds this result."""
+    try:
+        result_ttl_ms = lease.envelope.result_ttl_ms
+    except UnreadableRecord:
+        result_ttl_ms = DEFAULT_RESULT_TTL_MS
+    return Succeeded(f'{{"result":{result}}}'.encode() if result else b"{}", result_ttl_ms)
 
 
 def _take_back(row: TaskRecord) -> None:

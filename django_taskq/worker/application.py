@@ -9,7 +9,7 @@ from typing import Protocol
 from ..broker.broker import Broker
 from ..broker.records import AttemptError, Lease
 from .endings import Ending
-from .outcomes import Outcome
+from .outcomes import Outcome, Succeeded
 
 
 class Control(Protocol):
@@ -39,6 +39,9 @@ class RowStore(Protocol):
 
     def write(self, endings: Sequence[Ending]) -> None:
         """Write the rows of records that are about to end, under the tokens of their leases."""
+
+    def succeeded(self, leases: Sequence[Lease]) -> Mapping[str, Succeeded]:
+        """Return the results of those whose rows say that they succeeded under their tokens, by id."""
 
     def correct(self, endings: Sequence[Ending]) -> None:
         """Make the rows of endings that Redis contradicted say what it holds."""

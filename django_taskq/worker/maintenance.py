@@ -11,9 +11,9 @@ from ..broker.exceptions import TaskqError
 from ..broker.inspector import Inspector
 from ..broker.records import Lease
 from .application import Application
-from .endings import Ending
+from .endings import Ending, NotRecorded
 from .exceptions import LeaseExpired
-from .outcomes import Failed, after_crash, to_settlement
+from .outcomes import Failed, Succeeded, after_crash, to_settlement
 from .rows import Rows
 
 logger = logging.getLogger("django_taskq.worker")
@@ -82,7 +82,10 @@ class Reaper:
         self._rows.correct()
         while queues:
             expired = self._broker.expired(queues)
-            if not self._reap(expired.leases):
+            try:
+                if not self._reap(expired.leases):
+                    return min(ROW_PAUSE, self._lease / 3)
+            except NotRecorded:
                 return min(ROW_PAUSE, self._lease / 3)
             if expired.next_lapse_ms is None:
                 break
@@ -93,8 +96,7 @@ class Reaper:
     def _reap(self, leases: Sequence[Lease]) -> bool:
         """End the attempts of lapsed leases; tell whether all are ended, or some wait for their row."""
         endings = [Ending(lease, self._outcome(lease), cancelled=lease.cancel_requested) for lease in leases]
-        self._tell([ending for ending in endings if not self._rows.wants(ending)])
-        ready, again = self._rows.write([ending for ending in endings if self._rows.wants(ending)])
+        ready, again = self._rows.judge(endings)
         self._tell(ready)
         self._rows.correct()
         self._rows.rest()
@@ -108,7 +110,8 @@ class Reaper:
             self._rows.heed(ending, word)
             if word != "DONE":
                 continue
-            logger.warning("The lease of %s has lapsed; its attempt %d has failed", lease.id, lease.attempt)
+            how = "succeeded, as its row says" if isinstance(outcome, Succeeded) else "failed"
+            logger.warning("The lease of %s has lapsed; its attempt %d has %s", lease.id, lease.attempt, how)
             if isinstance(outcome, Failed) and outcome.delay_ms is None:
                 self._application.buried(lease, outcome.error)
 

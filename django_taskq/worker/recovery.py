@@ -18,11 +18,11 @@ from ..broker.inspector import Inspector
 from ..broker.records import Claim, Lease, State
 from ..broker.settlements import Holding
 from .application import Application
-from .board import BEGUN, CLAIMED, Board, Held
+from .board import BEGUN, CLAIMED, ENDED, Board, Held
 from .children import ChildProcess
-from .endings import Ending
+from .endings import Ending, NotRecorded
 from .exceptions import Crash, TaskTimeout, WorkerLost
-from .outcomes import Outcome, Released, after_crash, settle
+from .outcomes import Failed, Outcome, Released, Succeeded, after_crash, settle
 from .queues import Queues
 from .rows import Rows
 from .settings import Settings
@@ -122,21 +122,35 @@ class Recovery:
 
     def work(self) -> float:
         """Deal with all cases; asks to be called again soon while one is open."""
-        while self.gives_up and (suspect := self.next_suspect()):
-            self._settle(suspect.held, Released())
+        while self.gives_up and self._suspects:
+            suspect = self._suspects[0]
+            with self._isolated(f"The lease of {suspect.held.id}"):
+                self._settle(suspect.held, Released())
             suspect.child.board.clear(suspect.held.slot)
+            self._suspects.popleft()
         for case in [*self._cases]:
-            if not case.asked:
-                self._ask_about_claim(case)
-            for _ in range(len(case.verdicts)):
-                if self._carry_out(case.child, *case.verdicts[0]):
-                    case.verdicts.popleft()
-                else:
-                    case.verdicts.rotate(-1)
+            self._work_on(case)
             if case.is_closed:
                 self._cases.remove(case)
         self._rows.correct()
         return 0.1 if self._cases else 3600.0
+
+    def _work_on(self, case: Case) -> None:
+        if not case.asked:
+            with self._isolated(f"The last claim of {case.child.id}"):
+                self._ask_about_claim(case)
+            case.asked = True
+        for _ in range(len(case.verdicts)):
+            held, verdict = case.verdicts[0]
+            is_done = False
+            with self._isolated(f"The lease of {held.id}") as failure:
+                is_done = self._carry_out(case.child, held, verdict)
+            if failure.is_set():
+                case.child.board.clear(held.slot)
+            if is_done or failure.is_set():
+                case.verdicts.popleft()
+            else:
+                case.verdicts.rotate(-1)
 
     def _ask_about_claim(self, case: Case) -> None:
         """Send the last claim again: it fences off one that is on its way, and shows what wasn't entered any more."""
@@ -150,18 +164,22 @@ class Recovery:
         case.asked = True
 
     def _carry_out(self, child: ChildProcess, held: Held, verdict: Verdict) -> bool:
-        """Do what was decided about a lease; False when its row must be written first, and can't be now."""
-        if verdict is Verdict.GIVE_BACK or (verdict is Verdict.RUN_ALONE and self.gives_up):
+        """Do what was decided about a lease; False when its row comes first, and can't be read or written now."""
+        gives_back = verdict is Verdict.GIVE_BACK or (verdict is Verdict.RUN_ALONE and self.gives_up)
+        if gives_back and held.state != ENDED:
             self._settle(held, Released())
         elif (lease := self._still_held(held)) is None:
             logger.warning("The lease of %s was lost with its process", held.id)
-        elif verdict is Verdict.HAS_FAILED:
-            if not self._fail(child, lease):
-                return False
         else:
-            logger.warning("Running %s alone: it may have ended its process", held.id)
-            self._suspects.append(Suspect(lease, held, child))
-            return True
+            failed = after_crash(lease, child.cause or WorkerLost) if verdict is Verdict.HAS_FAILED else Released()
+            ending = self._judge(held, Ending(lease, failed, cancelled=lease.cancel_requested))
+            if ending is None:
+                return False
+            if isinstance(ending.outcome, Released) and not gives_back:
+                logger.warning("Running %s alone: it may have ended its process", held.id)
+                self._suspects.append(Suspect(lease, held, child))
+                return True
+            self._end(ending)
         child.board.clear(held.slot)
         return True
 
@@ -186,17 +204,26 @@ class Recovery:
             cancel_requested=record.cancel_requested,
         )
 
-    def _fail(self, child: ChildProcess, lease: Lease) -> bool:
-        failed = after_crash(lease, child.cause or WorkerLost)
-        ready, _ = self._rows.write([Ending(lease, failed, cancelled=lease.cancel_requested)])
-        for ending in ready:
-            word = self._settle(lease, ending.outcome)
-            self._rows.heed(ending, word)
-            logger.warning("Attempt %d of %s has failed: %s", lease.attempt, lease.id, failed.error.message)
-            if word == "DONE" and failed.delay_ms is None:
-                self._application.buried(lease, failed.error)
+    def _judge(self, held: Held, ending: Ending) -> Ending | None:
+        """Return how a lease is to end, its row written; None while the database doesn't allow it."""
+        try:
+            # Before a run has ended nobody writes a row under its token.
+            ready, _ = self._rows.judge([ending]) if held.state == ENDED else self._rows.write([ending])
+        except NotRecorded:
+            ready = []
         self._rows.rest()
-        return bool(ready)
+        return ready[0] if ready else None
+
+    def _end(self, ending: Ending) -> None:
+        lease, outcome = ending.lease, ending.outcome
+        word = self._settle(lease, outcome)
+        self._rows.heed(ending, word)
+        if isinstance(outcome, Succeeded):
+            logger.warning("Attempt %d of %s has succeeded, as its row says", lease.attempt, lease.id)
+        elif isinstance(outcome, Failed):
+            logger.warning("Attempt %d of %s has failed: %s", lease.attempt, lease.id, outcome.error.message)
+            if word == "DONE" and outcome.delay_ms is None:
+                self._application.buried(lease, outcome.error)
 
     def _settle(self, lease: Holding, outcome: Outcome) -> str:
         return settle(self._broker, lease, outcome)

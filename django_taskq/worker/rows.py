@@ -61,6 +61,18 @@ class Rows:
                 ready.append(given_up(ending, self.error))
         return ready, again
 
+    def judge(self, endings: Sequence[Ending]) -> tuple[list[Ending], list[Ending]]:
+        """As `write`, for leases that nobody answers for: one whose row says that it succeeded has.
+
+        Raises `NotRecorded` while rows can't be read; then nothing may be said of these leases.
+        """
+        if self._store is None or not endings:
+            return [*endings], []
+        succeeded = self._store.succeeded([ending.lease for ending in endings])
+        known = [replace(ending, outcome=succeeded[key]) for ending in endings if (key := ending.lease.id) in succeeded]
+        ready, again = self.write([ending for ending in endings if ending.lease.id not in succeeded])
+        return known + ready, again
+
     def probe(self) -> None:
         """See whether rows are taken again."""
         try:
