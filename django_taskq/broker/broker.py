@@ -121,9 +121,10 @@ class Broker:
             words += self._words("renew", [lease_ms, *(part for lease in page for part in lease)])
         return words
 
-    def expired(self, queues: Sequence[str], limit: int = 100) -> Expired:
-        """Read a page of lapsed leases; the caller decides, then sends Retry or Bury with `lapsed`."""
-        now, next_lapse_ms, *rest = self._run("expired", [limit, *(check_queue_name(queue) for queue in queues)])
+    def expired(self, queues: Sequence[str], limit: int = 100, *, besides: Sequence[str] = ()) -> Expired:
+        """Read a page of lapsed leases `besides` some; the caller decides, then sends Retry or Bury with `lapsed`."""
+        names = [check_queue_name(queue) for queue in queues]
+        now, next_lapse_ms, *rest = self._run("expired", [limit, len(besides), *besides, *names])
         leases = [
             _lease(group[:7], int(now), deadline=0.0, cancel_requested=bool(group[7])) for group in _groups(rest, 8)
         ]

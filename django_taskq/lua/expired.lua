@@ -1,17 +1,20 @@
 -- expired: read a page of lapsed leases of many queues. The client decides what becomes of each.
 -- KEYS[1] {ns}:queues
--- ARGV    limit, queue...
+-- ARGV    limit, number of ids to pass over, these ids, queue...
 -- Returns now, milliseconds until the next lapse (-1: nothing is leased), then groups of 8: the 7 of _lease.lua
 --         and cancel_requested (1 or 0)
 -- @include _lease
 local reply, bytes, found, limit, more = {now, -1}, 0, 0, tonumber(ARGV[1]), false
+local passed, passing = tonumber(ARGV[2]), {}
+for i = 3, passed + 2 do passing[ARGV[i]] = true end
 admit()
 
 local function lapsed_in(leased)
-  local ids = redis.call('ZRANGEBYSCORE', leased, '-inf', now, 'LIMIT', 0, limit - found)
+  local most = limit - found + passed
+  local ids = redis.call('ZRANGEBYSCORE', leased, '-inf', now, 'LIMIT', 0, most)
   -- An end more than a day ahead comes from a clock that was set back since.
-  local odd = redis.call('ZRANGEBYSCORE', leased, '(' .. now + DAY, '+inf', 'LIMIT', 0, limit - found)
-  more = more or #ids >= limit - found or #odd >= limit - found
+  local odd = redis.call('ZRANGEBYSCORE', leased, '(' .. now + DAY, '+inf', 'LIMIT', 0, most)
+  more = more or #ids >= most or #odd >= most
   for _, id in ipairs(odd) do ids[#ids + 1] = id end
   return ids
 end
@@ -30,10 +33,10 @@ local function read(queue, id)
   found, bytes = found + 1, bytes + #task
 end
 
-for i = 2, #ARGV do
+for i = passed + 3, #ARGV do
   local leased = queue_key(ARGV[i], 'leased')
   for _, id in ipairs(lapsed_in(leased)) do
-    if found < limit and bytes < PAGE_BYTES then read(ARGV[i], id) end
+    if found < limit and bytes < PAGE_BYTES and not passing[id] then read(ARGV[i], id) end
   end
   local nearest = redis.call('ZRANGEBYSCORE', leased, '(' .. now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   local gap = nearest[2] and tonumber(nearest[2]) - now

@@ -80,27 +80,29 @@ class Reaper:
     def _look(self) -> float:
         queues = self._inspector.queues()
         self._rows.correct()
+        waiting: list[str] = []
+        pause = self._lease / 3
         while queues:
-            expired = self._broker.expired(queues)
+            expired = self._broker.expired(queues, besides=waiting)
             try:
-                if not self._reap(expired.leases):
-                    return min(ROW_PAUSE, self._lease / 3)
+                waiting += self._reap(expired.leases)
             except NotRecorded:
-                return min(ROW_PAUSE, self._lease / 3)
+                return min(ROW_PAUSE, pause)
             if expired.next_lapse_ms is None:
                 break
             if expired.next_lapse_ms > 0:
-                return max(SHORTEST_SLEEP, min(expired.next_lapse_ms / 1000, self._lease / 3))
-        return self._lease / 3
+                pause = max(SHORTEST_SLEEP, min(expired.next_lapse_ms / 1000, pause))
+                break
+        return min(ROW_PAUSE, pause) if waiting else pause
 
-    def _reap(self, leases: Sequence[Lease]) -> bool:
-        """End the attempts of lapsed leases; tell whether all are ended, or some wait for their row."""
+    def _reap(self, leases: Sequence[Lease]) -> list[str]:
+        """End the attempts of lapsed leases; return the ids of those that wait for their row."""
         endings = [Ending(lease, self._outcome(lease), cancelled=lease.cancel_requested) for lease in leases]
         ready, again = self._rows.judge(endings)
         self._tell(ready)
         self._rows.correct()
         self._rows.rest()
-        return not again
+        return [ending.lease.id for ending in again]
 
     def _tell(self, endings: Sequence[Ending]) -> None:
         settlements = [to_settlement(ending.lease, ending.outcome, lapsed=True) for ending in endings]

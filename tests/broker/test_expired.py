@@ -82,6 +82,15 @@ def test_lapsed_leases_come_in_pages_and_the_rest_is_due_at_once(broker):
     assert sorted(seen) == sorted(lease.id for lease in leases)
 
 
+def test_leases_that_are_passed_over_take_no_room(broker):
+    leases = [lease_one(broker, queue=name) for name in ("a", "b", "a", "b")]
+    lapse(broker, *leases)
+    page = broker.expired(["a", "b"], limit=1, besides=[lease.id for lease in leases[:3]])
+    assert [lease.id for lease in page.leases] == [leases[3].id]
+    page = broker.expired(["a", "b"], limit=1, besides=[lease.id for lease in leases])
+    assert (page.leases, page.next_lapse_ms) == ([], None)
+
+
 def test_a_page_spans_queues(broker):
     leases = [lease_one(broker, queue=name) for name in ("a", "b", "c")]
     lapse(broker, *leases)

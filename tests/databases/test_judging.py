@@ -11,7 +11,7 @@ from django_taskq.broker.records import AttemptError, Claim
 from django_taskq.models import TaskRecord
 from django_taskq.recording import Recorder
 from django_taskq.worker.board import Board
-from django_taskq.worker.endings import Ending
+from django_taskq.worker.endings import Ending, NotRecorded
 from django_taskq.worker.exceptions import WorkerLost
 from django_taskq.worker.maintenance import Reaper
 from django_taskq.worker.outcomes import Failed, Succeeded
@@ -60,8 +60,7 @@ def away(database):
 
 def reaper_of(application, broker, *leases):
     """Return the work of a reaper that finds these leases lapsed."""
-    for lease in leases:
-        lapse(broker, lease)
+    lapse(broker, *leases, ago=1000)
     reaper = Reaper(application, 30.0)
     reaper._not_before = 0.0
     return reaper.work
@@ -141,3 +140,20 @@ def test_under_its_own_token_a_row_that_says_succeeded_stays(application, claim)
     application.rows.write([Ending(lease, Failed(AttemptError("builtins.OSError"), None), CHILD)])
     row = TaskRecord.objects.get()
     assert (row.status, row.result) == ("succeeded", "42")
+
+
+def test_leases_whose_rows_are_refused_hold_up_no_others(application, broker, claim, inspector, monkeypatch):
+    def refuse(endings):
+        raise NotRecorded([ending.lease.id for ending in endings if ending.state], OSError("read only"))
+
+    refused = [claim(ONCE) for _ in range(101)]
+    others = [claim(OFTEN) for _ in range(101)]
+    work = reaper_of(application, broker, *refused)
+    lapse(broker, *others)
+    with monkeypatch.context() as patch:
+        patch.setattr(application.rows, "write", refuse)
+        assert 0 < work() <= 1.0
+    assert {record.state for record in inspector.records([lease.id for lease in refused])} == {"leased"}
+    assert {record.state for record in inspector.records([lease.id for lease in others])} == {"waiting"}
+    work()
+    assert {record.state for record in inspector.records([lease.id for lease in refused])} == {"dead"}
