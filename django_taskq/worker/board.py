@@ -2,7 +2,7 @@
 
 One board belongs to one child. It has a header of 64-bit numbers and a fixed number of slots, one for each lease::
 
-    header    loops     moves at least once a second while the child's main loop is alive
+    header    loops     moves every second or so while the child's main loop and its event loop are alive
               nonce     of the last claim, written before that is sent
               ready     1 once the child can claim
               idle      0, or after an empty claim with nothing in hand a number that no other such claim has
@@ -137,7 +137,7 @@ class Board:
         self._states[slot] = FREE
 
     def limit(self, slot: int, moment: float) -> None:
-        """Note when the time limit of a run ends; 0 when its body has ended."""
+        """Note when the time limit of a run ends; 0 when it has none any more."""
         self._limit[slot] = moment
 
     # What the child reads.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from queue import SimpleQueue
@@ -18,8 +19,15 @@ from .run import Run
 
 logger = logging.getLogger("django_taskq.worker")
 
+#: Seconds between two questions to the event loop whether it still turns, and for the answer.
+TURN_INTERVAL, TURN_PATIENCE = 1.0, 1.0
+
 #: Where a child hears of ended runs, and of whatever else concerns its main loop.
 Inbox = SimpleQueue[Any]
+
+
+class Turn:
+    """A message: the event loop turns."""
 
 
 class Pool:
@@ -39,7 +47,22 @@ class Pool:
     @property
     def free_slots(self) -> int:
         """How many leases can be started, of whichever sort they turn out to be."""
+        if self.is_blocked:
+            return 0
         return min(self._threads.free, self._coroutines.free, len(self._free_slots))
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether a coroutine seems to hold up the others: the event loop doesn't answer."""
+        return self._coroutines.silent_for > TURN_PATIENCE
+
+    def look(self) -> None:
+        """See to it that a blocked event loop is noticed; call it at least once a second."""
+        self._coroutines.ask()
+
+    def turned(self) -> None:
+        """Hear that the event loop has answered."""
+        self._coroutines.answered()
 
     @property
     def is_idle(self) -> bool:
@@ -137,10 +160,28 @@ class Coroutines:
         self._most = most
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        #: When the loop was asked whether it turns, while it hasn't answered, and when it is asked next.
+        self._asked_at: float | None = None
+        self._asks_at = 0.0
 
     @property
     def free(self) -> int:
         return self._most - self.busy
+
+    @property
+    def silent_for(self) -> float:
+        """Seconds since the loop was asked and didn't answer."""
+        return 0.0 if self._asked_at is None else time.monotonic() - self._asked_at
+
+    def ask(self) -> None:
+        """Ask the loop whether it turns, once in a while; one that has nothing to do is left alone."""
+        now = time.monotonic()
+        if self._loop is not None and self.busy and self._asked_at is None and now >= self._asks_at:
+            self._asked_at = now
+            self._loop.call_soon_threadsafe(self._inbox.put, Turn())
+
+    def answered(self) -> None:
+        self._asked_at, self._asks_at = None, time.monotonic() + TURN_INTERVAL
 
     def start(self, runs: list[Run]) -> None:
         self.busy += len(runs)

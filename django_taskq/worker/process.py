@@ -16,7 +16,7 @@ from .claims import Claims
 from .lifetime import Lifetime
 from .outage import Outage
 from .outcomes import to_settlement
-from .pool import Inbox, Pool
+from .pool import Inbox, Pool, Turn
 from .queues import Queues
 from .row_writer import RowWriter, Written
 from .run import Run
@@ -67,7 +67,6 @@ class Child:
         self._board.ready = 1
         while not self._is_done():
             self._receive(self._patience())
-            self._board.loops += 1
             self._look_around()
             if time.monotonic() >= self._resume_at:
                 self._talk()
@@ -103,7 +102,7 @@ class Child:
         except Empty:
             pass
 
-    def _hear(self, message: Run | Written | Woken | Stop) -> None:
+    def _hear(self, message: Run | Written | Woken | Turn | Stop) -> None:
         match message:
             case Run():
                 self._pool.ended(message)
@@ -118,6 +117,8 @@ class Child:
                 self._waiter.waits = False
                 self._claims.hungry = True
                 self._marker = queue
+            case Turn():
+                self._pool.turned()
             case Stop():
                 self._stopping = True
 
@@ -131,6 +132,9 @@ class Child:
 
     def _look_around(self) -> None:
         """Notice what only time brings."""
+        self._pool.look()
+        if not self._pool.is_blocked:  # or the supervisor shall see this child stand still
+            self._board.loops += 1
         self._claims.look_at_clock()
         self._stopping |= self._lifetime.is_over or self._claims.stale
         if self._stopping:

@@ -24,7 +24,7 @@ class Settings:
     max_tasks: int | None = None
     #: Bytes of resident memory after which a child is recycled.
     max_memory: int | None = None
-    #: A child whose loop hasn't moved for so long is killed; 0 never.
+    #: A child whose main loop or event loop hasn't moved for so long is killed; 0 never.
     stall_timeout: float = 300
     #: Grace after the first signal.
     shutdown_timeout: float = 25

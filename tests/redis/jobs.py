@@ -139,6 +139,11 @@ async def aoverrun():
     await asyncio.sleep(30)
 
 
+@background(max_attempts=1)
+async def block_event_loop():
+    time.sleep(60)  # noqa: ASYNC251  # as a careless task does
+
+
 @background(timeout=0.3, max_attempts=1)
 async def block_shared_thread():
     """Leave the thread that coroutines share stuck, with a connection that is to be looked at."""

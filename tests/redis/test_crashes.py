@@ -138,6 +138,16 @@ def test_a_child_that_stands_still_is_killed_and_its_task_fails(start_worker, en
     assert record.history[0].error.reason == "worker stalled"
 
 
+def test_a_child_whose_event_loop_a_coroutine_blocks_is_killed_as_one_that_stands_still(start_worker, ended):
+    result = jobs.block_event_loop.enqueue()
+
+    start_worker("--stall-timeout", "1", lease=1)
+
+    (record,) = ended(result)
+    assert (record.state, record.attempts) == ("dead", 1)
+    assert record.history[0].error.reason == "worker stalled"
+
+
 def test_the_end_of_the_fork_server_loses_nothing(start_worker, ended, noted, notes):
     result = jobs.hold.enqueue()
     worker = start_worker(lease=1)
