@@ -15,6 +15,9 @@ from types import TracebackType
 from .board import Board
 from .exceptions import TaskTimeout
 
+#: Seconds until the watcher looks in any case: nobody can wait for a limit of a hundred years at once.
+LONGEST_WAIT = 3600.0
+
 _raise_in_thread = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _raise_in_thread.argtypes = (ctypes.c_ulong, ctypes.py_object)
 #: NULL, which takes back an exception that hasn't struck yet.
@@ -105,5 +108,5 @@ class Limits:
                 if due:
                     self._armed.difference_update(due)
                     return due
-                self._next = min((limit.deadline for limit in self._armed), default=now + 3600)
+                self._next = min([now + LONGEST_WAIT, *(limit.deadline for limit in self._armed)])
                 self._changed.wait(self._next - now)

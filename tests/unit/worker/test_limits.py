@@ -72,6 +72,11 @@ def test_a_shorter_limit_is_seen_while_a_longer_one_is_waited_for(limit):
         spin(5)
 
 
+def test_a_limit_too_far_away_to_wait_for_leaves_the_others_watched(limit):
+    with limit(1e10), pytest.raises(TaskTimeout), limit(0.05):
+        spin(5)
+
+
 def test_limits_that_ended_are_not_kept(limit):
     first = limit(60)
     with first:
