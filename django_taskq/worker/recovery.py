@@ -10,10 +10,12 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
+from ..broker.exceptions import BrokerUnavailable, ConfigurationError, OutOfMemory
 from ..broker.inspector import Inspector
 from ..broker.records import Claim, Lease, State
 from ..broker.settlements import Holding
@@ -57,6 +59,20 @@ def judge(
             yield held, Verdict.HAS_FAILED
         else:
             yield held, Verdict.RUN_ALONE
+
+
+def _tried(what: str, step: Callable[[], object]) -> object:
+    """Do a step and return what it does; None when it failed for a reason of its own, which mustn't hold up others.
+
+    The lease that it was about is to be left then: it lapses, and any worker finds it.
+    """
+    try:
+        return step()
+    except (BrokerUnavailable, ConfigurationError, OutOfMemory):
+        raise  # the others would meet the same
+    except Exception:
+        logger.exception("%s can't be dealt with; what it holds lapses", what)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +138,9 @@ class Recovery:
 
     def work(self) -> float:
         """Deal with all cases; asks to be called again soon while one is open."""
-        while self.gives_up and self._suspects:
-            suspect = self._suspects[0]
-            with self._isolated(f"The lease of {suspect.held.id}"):
-                self._settle(suspect.held, Released())
+        while self.gives_up and (suspect := self.next_suspect()):
+            _tried(f"The lease of {suspect.held.id}", partial(self._settle, suspect.held, Released()))
             suspect.child.board.clear(suspect.held.slot)
-            self._suspects.popleft()
         for case in [*self._cases]:
             self._work_on(case)
             if case.is_closed:
@@ -137,20 +150,17 @@ class Recovery:
 
     def _work_on(self, case: Case) -> None:
         if not case.asked:
-            with self._isolated(f"The last claim of {case.child.id}"):
-                self._ask_about_claim(case)
+            _tried(f"The last claim of {case.child.id}", partial(self._ask_about_claim, case))
             case.asked = True
         for _ in range(len(case.verdicts)):
             held, verdict = case.verdicts[0]
-            is_done = False
-            with self._isolated(f"The lease of {held.id}") as failure:
-                is_done = self._carry_out(case.child, held, verdict)
-            if failure.is_set():
+            done = _tried(f"The lease of {held.id}", partial(self._carry_out, case.child, held, verdict))
+            if done is None:
                 case.child.board.clear(held.slot)
-            if is_done or failure.is_set():
-                case.verdicts.popleft()
-            else:
+            if done is False:
                 case.verdicts.rotate(-1)
+            else:
+                case.verdicts.popleft()
 
     def _ask_about_claim(self, case: Case) -> None:
         """Send the last claim again: it fences off one that is on its way, and shows what wasn't entered any more."""
@@ -161,7 +171,6 @@ class Recovery:
             for lease in self._broker.claim(claim).leases:
                 if (lease.id, lease.token) not in known:
                     self._settle(lease, Released())
-        case.asked = True
 
     def _carry_out(self, child: ChildProcess, held: Held, verdict: Verdict) -> bool:
         """Do what was decided about a lease; False when its row comes first, and can't be read or written now."""
