@@ -15,6 +15,8 @@ from .summaries import Summary, summary
 
 #: Times that an alias may lead to another.
 _LONGEST_CHAIN = 10
+#: Most digits of a number in a run hash.
+_DIGITS = 14
 #: Bytes of a record's arguments, and of its last error, that a summary holds at most.
 SUMMARY_BYTES = 8192
 
@@ -152,14 +154,19 @@ def _record(
 ) -> Record | str | None:
     if task.startswith(b"alias "):
         return task.removeprefix(b"alias ").decode()
-    fields: dict[str, Any] = {name.decode(): value.decode() for name, value in zip(run[::2], run[1::2], strict=True)}
+    fields: dict[str, Any] = {
+        name.decode(errors="replace"): value.decode(errors="replace")
+        for name, value in zip(run[::2], run[1::2], strict=True)
+    }
     if not fields and (not task or ttl >= 0):
         return None
     _, scheduled, leased, dead = (int(float(score)) if score else None for score in scores)
     head, envelope = parse_task(task)
 
     def number(name: str) -> int | None:
-        return int(fields[name]) if name in fields else None
+        # What the scripts don't take for a number either counts as missing.
+        text = fields.get(name, "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else None
 
     return Record(
         id=record_id,

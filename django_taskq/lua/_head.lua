@@ -2,8 +2,9 @@
 -- The head of a task string: lines that end at an empty one. Nothing behind it is looked at.
 local HEAD_BYTES = 1023
 
--- The start of a task string; nil when it is missing or of another type.
+-- The start of a task string; nil when it is missing or of another type, or its id is none.
 local function head_text(id)
+  if not is_id(id) then return end
   local text = redis.pcall('GETRANGE', task_key(id), 0, HEAD_BYTES)
   if type(text) == 'string' and text ~= '' then return text end
 end

@@ -13,7 +13,7 @@ local function unknown_ms(since) return since and math.max(0, now - tonumber(sin
 local function lease(reply, queue, id, score, child, lease_ms)
   local ready, task = queue_key(queue, 'ready'), redis.pcall('GET', task_key(id))
   local run = run_fields(id, 'attempts', 'token', 'releases', 'unknown_since', 'started_at')
-  if type(task) ~= 'string' or task == '' or not run then
+  if type(task) ~= 'string' or task == '' or not run or not is_id(id) then
     orphan(id, ready)
     return false
   end

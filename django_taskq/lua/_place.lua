@@ -14,7 +14,7 @@ local function place(id, queue, priority, due)
   end
 end
 
--- Takes an id without a body out of its set; what is left of it goes after a minute.
+-- Takes an id without a body, or that is none, out of its set; what is left of it goes after a minute.
 local function orphan(id, set)
   redis.call('ZREM', set, id)
   if run_fields(id, 'state') and redis.call('EXISTS', run_key(id)) == 1 then

@@ -24,8 +24,9 @@ local function held(id, queue, token, goal, lapsed)
     return nil, 'ORPHANED'
   end
   return {
-    token = token, attempts = tonumber(run[3]), started_at = run[4] or '0', child = run[5] or '-',
-    cancel = run[6], score = run[7], noted = run[8] or run[9], head = parse_head(text),
+    token = token, attempts = tonumber(run[3] or 1), started_at = run[4] or '0', child = run[5] or '-',
+    cancel = run[6], score = string.find(run[7] or '', '^%-?%d[%d.e+]*$') and tonumber(run[7]),
+    releases = tonumber(run[8] or 0), unknown_since = run[9], head = parse_head(text),
   }
 end
 
@@ -36,5 +37,5 @@ local function note_attempt(id, run, json)
 end
 
 local function forget_unknown(id, run)
-  if run.noted then redis.call('HDEL', run_key(id), 'releases', 'unknown_since') end
+  if run.releases > 0 or run.unknown_since then redis.call('HDEL', run_key(id), 'releases', 'unknown_since') end
 end

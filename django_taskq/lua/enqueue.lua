@@ -12,6 +12,7 @@ end
 
 -- A larger priority would leave the integers that a score holds exactly.
 for first = 1, #ARGV, 7 do
+  if not is_id(ARGV[first]) then return redis.error_reply('ID must be 1 to 63 letters and digits') end
   local priority = string.match(ARGV[first + 2], '^%-?%d+$')
   if not priority or math.abs(tonumber(priority)) > 100 then
     return redis.error_reply('PRIORITY must be an integer from -100 to 100')

@@ -23,9 +23,9 @@ local function read(queue, id)
   local task = redis.pcall('GET', task_key(id))
   local run = run_fields(id, 'token', 'attempts', 'releases', 'unknown_since', 'cancel_requested')
   local leased = queue_key(queue, 'leased')
-  if type(task) ~= 'string' or task == '' or not run then return orphan(id, leased) end
+  if type(task) ~= 'string' or task == '' or not run or not is_id(id) then return orphan(id, leased) end
   if not run[1] then
-    -- Its run hash is lost, and with it the lease; without one a record waits.
+    -- Its run hash is lost, or its token, and with it the lease; without one a record waits.
     redis.call('ZREM', leased, id)
     return place(id, queue, parse_head(task).priority, now)
   end

@@ -12,8 +12,7 @@ local function give_back(id, run, words, floor)
   redis.call('HSET', run_hash, 'state', 'waiting', 'attempts', attempts,
     'token', math.max(tonumber(run.token), floor))
   if string.find(words, 'unknown', 1, true) then
-    redis.call('HSETNX', run_hash, 'unknown_since', now)
-    redis.call('HINCRBY', run_hash, 'releases', 1)
+    redis.call('HSET', run_hash, 'unknown_since', run.unknown_since or now, 'releases', run.releases + 1)
   end
 end
 

@@ -1,0 +1,128 @@
+"""Ids and numbers that no client writes: what a foreign hand left in a set or a run hash stops nobody behind it."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+
+from django_taskq.broker.inspector import Inspector
+from django_taskq.broker.scripts import load
+from tests.broker.helpers import (
+    ERROR,
+    HOUR,
+    MINUTE,
+    SETTLEMENTS,
+    claim,
+    claim_ids,
+    lapse,
+    lease_one,
+    make_due,
+    places,
+    put,
+    read,
+    settle,
+)
+
+STRANGE_IDS = [b"\xff\xfe", b"x" * 64, b"a b", b"", b"a-b", "ü".encode()]
+DAMAGED = ["abc", "", "-1", "1.5", "nan", "1" * 20]
+
+
+def put_strange(broker, place, member, score=0.0):
+    """Add an id to a set, with a good body."""
+    (model,) = put(broker, queue="model")
+    body = broker.client.get(broker.keys.task(model)).replace(b" model\n", b" q\n")
+    broker.cancel([model])
+    broker.client.set(b"{taskq}:task:" + member, body)
+    broker.client.zadd(getattr(broker.keys, place)("q"), {member: score})
+
+
+def is_gone(broker, place, member):
+    """Tell whether it was taken out, and its body goes within a minute."""
+    client = broker.client
+    left = client.pttl(b"{taskq}:task:" + member)
+    return client.zscore(getattr(broker.keys, place)("q"), member) is None and 0 < left <= MINUTE
+
+
+@pytest.mark.parametrize("member", STRANGE_IDS, ids=ascii)
+class TestAStrangeId:
+    def test_a_claim_takes_the_ones_behind_it(self, broker, member):
+        put_strange(broker, "ready", member)
+        (good,) = put(broker)
+        assert claim_ids(broker, 2) == [good]
+        assert is_gone(broker, "ready", member)
+
+    def test_a_promotion_goes_on_behind_it(self, broker, member):
+        put_strange(broker, "scheduled", member)
+        (good,) = put(broker, delay_ms=HOUR)
+        make_due(broker, good)
+        assert claim_ids(broker, 2) == [good]
+        assert is_gone(broker, "scheduled", member)
+
+    def test_a_reaper_reads_the_leases_behind_it(self, broker, member):
+        put_strange(broker, "leased", member)
+        broker.client.hset(b"{taskq}:run:" + member, mapping={"state": "leased", "token": 5, "attempts": 1})
+        lease = lease_one(broker)
+        lapse(broker, lease)
+        assert [one.id for one in broker.expired(["q"]).leases] == [lease.id]
+        assert is_gone(broker, "leased", member)
+
+    def test_no_other_client_can_enqueue_it(self, broker, member):
+        keys = [broker.keys.queues]
+        with pytest.raises(redis.ResponseError, match="ID must be"):
+            broker.client.eval(load("enqueue").text, 1, *keys, member, "q", 0, 0, 0, "", "{}")
+
+
+@pytest.mark.parametrize("value", DAMAGED)
+@pytest.mark.parametrize("field", ["attempts", "token", "releases", "unknown_since", "started_at"])
+class TestADamagedNumber:
+    def test_a_claim_takes_it_for_lost(self, broker, field, value):
+        bad, good = put(broker, 2)
+        broker.client.hset(broker.keys.run(bad), field, value)
+        leases = claim(broker, 2).leases
+        assert [(lease.id, lease.attempt, lease.releases, lease.unknown_ms) for lease in leases] == [
+            (bad, 1, 0, None), (good, 1, 0, None),
+        ]  # fmt: skip
+
+    def test_a_reaper_reads_it_and_the_ones_behind_it(self, broker, field, value):
+        bad, good = lease_one(broker), lease_one(broker)
+        broker.client.hset(broker.keys.run(bad.id), field, value)
+        lapse(broker, bad, ago=MINUTE)
+        lapse(broker, good)
+        # A lease whose token is lost waits again.
+        expected = [good.id] if field == "token" else [bad.id, good.id]
+        assert [lease.id for lease in broker.expired(["q"]).leases] == expected
+        assert places(broker, bad.id) == (["ready"] if field == "token" else ["leased"])
+
+    @pytest.mark.parametrize("kind", [*SETTLEMENTS, "unknown"])
+    def test_a_settle_ends_it_unless_the_token_is_lost(self, broker, field, value, kind):
+        bad, good = lease_one(broker), lease_one(broker)
+        broker.client.hset(broker.keys.run(bad.id), field, value)
+        if kind == "unknown":
+            words = [broker.release(lease, 1000, unknown=True) for lease in (bad, good)]
+        else:
+            words = [settle(broker, kind, lease) for lease in (bad, good)]
+        assert words == ["LEASE_LOST" if field == "token" else "DONE", "DONE"]
+
+    def test_a_reader_meets_no_error(self, broker, field, value):
+        (record_id,) = put(broker)
+        broker.client.hset(broker.keys.run(record_id), field, value)
+        assert read(broker, record_id).attempts == 0
+        Inspector(broker).summaries([record_id])
+
+
+@pytest.mark.parametrize("value", ["abc", "nan", ""])
+def test_a_damaged_place_in_ready_loses_no_released_record(broker, value):
+    lease = lease_one(broker)
+    broker.client.hset(broker.keys.run(lease.id), "score", value)
+    assert broker.release(lease) == "DONE"
+    assert claim_ids(broker) == [lease.id]
+
+
+def test_a_release_after_a_damaged_count_counts_from_one(broker):
+    lease = lease_one(broker)
+    broker.client.hset(broker.keys.run(lease.id), mapping={"releases": "abc", "unknown_since": "x"})
+    broker.release(lease, unknown=True)
+    (lease,) = claim(broker).leases
+    assert (lease.releases, lease.attempt) == (1, 1)
+    assert lease.unknown_ms is not None
+    assert broker.bury(lease, ERROR) == "DONE"
