@@ -154,7 +154,7 @@ class BulkViews(Base):
         deadline = time.monotonic() + operations.SECONDS
         finished = True
         try:
-            for step in operations.steps(operation, source.inspector):
+            for step in operations.steps(operation, source.inspector, source.backend.conf.keeps_records):
                 operation, finished = step, time.monotonic() < deadline
                 if not finished:
                     break

@@ -13,10 +13,13 @@ from typing import Any
 
 from django.core import signing
 
-from ..broker.broker import BATCH_RECORDS, Broker
+from .. import dead_rows
+from ..broker.broker import BATCH_RECORDS
 from ..broker.ids import new_id
 from ..broker.inspector import Inspector
 from ..broker.listing import Entry, oldest_first
+from ..broker.records import State
+from ..models import TaskRecord
 from .criteria import Criteria
 
 RETRY, DISCARD = "retry", "discard"
@@ -86,13 +89,13 @@ class Operation:
         return replace(self, seen=self.seen + seen, **counts)
 
 
-def steps(operation: Operation, inspector: Inspector) -> Iterator[Operation]:
+def steps(operation: Operation, inspector: Inspector, keeps_rows: bool) -> Iterator[Operation]:
     """Work on an operation, and yield how it stands after each step; one that is given again is gone on with.
 
     Raises what the broker raises; what the last step that was yielded says is done.
     """
     if operation.chosen is not None:
-        words = act(operation.verb, inspector.broker, operation.chosen)
+        words = act(operation.verb, inspector, operation.chosen, keeps_rows)
         yield operation.progressed(words, len(operation.chosen))
         return
     criteria = Criteria.of(operation.criteria)
@@ -102,19 +105,28 @@ def steps(operation: Operation, inspector: Inspector) -> Iterator[Operation]:
         after = (operation.at[1], operation.at[2]) if operation.at and operation.at[0] == queue else None
         while page := oldest_first(inspector.broker, "dead", queue, after, operation.until, BATCH_RECORDS):
             meant = _meant(inspector, criteria, page)
-            words = act(operation.verb, inspector.broker, [(entry.id, entry.score) for entry in meant])
+            words = act(operation.verb, inspector, [(entry.id, entry.score) for entry in meant], keeps_rows)
             after = (page[-1].score, page[-1].id)
             operation = replace(operation.progressed(words, len(page)), at=(queue, *after))
             yield operation
 
 
-def act(verb: str, broker: Broker, letters: Sequence[tuple[str, int]]) -> list[str]:
-    """Retry or discard letters (id, died_at); return a word for each."""
+def act(verb: str, inspector: Inspector, letters: Sequence[tuple[str, int]], keeps_rows: bool) -> list[str]:
+    """Retry or discard letters (id, died_at), their rows first; return a word for each."""
     if not letters:
         return []
+    status = TaskRecord.Status.WAITING if verb == RETRY else TaskRecord.Status.CANCELLED
+    if keeps_rows:
+        dead_rows.leave([record_id for record_id, _ in letters], status)
     if verb == RETRY:
-        return broker.requeue([(record_id, died_at, 0) for record_id, died_at in letters])
-    return broker.discard(letters)
+        words = inspector.broker.requeue([(record_id, died_at, 0) for record_id, died_at in letters])
+    else:
+        words = inspector.broker.discard(letters)
+    if keeps_rows:
+        refused = [record_id for (record_id, _), word in zip(letters, words, strict=True) if word != "DONE"]
+        records = inspector.records(refused)
+        dead_rows.put_back([record.id for record in records if record and record.state is State.DEAD], status)
+    return words
 
 
 def _meant(inspector: Inspector, criteria: Criteria, page: Sequence[Entry]) -> Sequence[Entry]:
