@@ -13,6 +13,8 @@ VERSION = 1
 DEFAULT_MAX_ATTEMPTS = 3
 DEFAULT_RESULT_TTL_MS = 86_400_000
 DEFAULT_BACKOFF = RetryPolicy()
+#: Longest time in ms that an envelope may name, about three centuries; a longer one is cut to it.
+LONGEST_MS = 10**13
 
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False)
 
@@ -109,6 +111,8 @@ class Envelope:
         for name, value in fields.items():
             if type(value) is not _TYPES[name] or _is_below(name, value):
                 raise UnreadableRecord(f"The envelope's {name} is {value!r:.100}.")
+            if name in _CUT:
+                fields[name] = min(fields[name], LONGEST_MS)
         if not fields.get("name"):
             raise UnreadableRecord("The envelope has no name.")
         try:
@@ -130,6 +134,7 @@ _TYPES: dict[str, type] = {
     "result_ttl_ms": int,
     "meta": dict,
 }
+_CUT = {"timeout_ms", "result_ttl_ms"}
 _LOWEST = {"max_attempts": 1, "timeout_ms": 1, "result_ttl_ms": 0}
 
 

@@ -3,6 +3,8 @@ local ns = string.match(KEYS[1], '^{[^}]*}:')
 local clock = redis.call('TIME')
 local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
 local MINUTE, DAY = 60000, 86400000
+-- About three centuries. With a time to live that Redis refuses, a script would stop between two writes.
+local LONGEST_TTL = 1e13
 
 local function task_key(id) return ns .. 'task:' .. id end
 local function run_key(id) return ns .. 'run:' .. id end

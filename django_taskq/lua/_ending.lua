@@ -3,6 +3,7 @@
 
 -- A succeeded or cancelled record keeps its task and run, so that a repeated enqueue finds it (invariant 9).
 local function expire(id, head, result_ttl)
+  result_ttl = math.min(result_ttl, LONGEST_TTL)
   local keep = math.max(result_ttl, head.key_ttl, MINUTE, head.record and DAY or 0)
   redis.call('PEXPIREAT', task_key(id), now + keep)
   redis.call('PEXPIREAT', run_key(id), now + keep)

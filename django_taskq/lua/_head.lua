@@ -16,7 +16,8 @@ local function parse_head(text)
   local key_ttl, key = string.match(lines, '\nkey (%d+) ([^\n]*)\n')
   return {
     enqueued_at = tonumber(enqueued_at) or now, priority = tonumber(priority) or 0, queue = queue,
-    key = key, key_ttl = tonumber(key_ttl) or 0, record = string.find(lines, '\nrecord ', 1, true) ~= nil,
+    key = key, key_ttl = math.min(tonumber(key_ttl) or 0, LONGEST_TTL),
+    record = string.find(lines, '\nrecord ', 1, true) ~= nil,
   }
 end
 

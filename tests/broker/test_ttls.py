@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import redis
 
+from django_taskq.broker.settlements import Bury, Retry
 from tests.broker.helpers import (
     ERROR,
     HOUR,
@@ -124,3 +125,24 @@ def test_an_ended_record_that_expired_can_be_enqueued_anew(broker):
     for kind in KINDS:
         broker.client.delete(getattr(broker.keys, kind)(new.id))
     assert broker.enqueue([new])[0].word == "STORED"
+
+
+@pytest.mark.parametrize("far", [10**16, 10**17, 10**30, 10**400], ids=["16", "17", "30", "400"])
+def test_a_ttl_that_redis_would_refuse_is_cut_to_one_that_it_takes(broker, far):
+    for key_ttl, result_ttl in ((HOUR, far), (far, HOUR)):
+        lease = lease_one(broker, key="k", key_ttl_ms=key_ttl)
+        assert broker.complete(lease, b"{}", result_ttl) == "DONE"
+        assert ttls(broker, lease.id)["task"] > 10**12
+        assert ttl(broker, broker.keys.idem("k")) is not None
+        broker.client.delete(broker.keys.idem("k"))
+    for end in (
+        lambda lease: Retry(lease, 0, ERROR, result_ttl_ms=far),
+        lambda lease: Bury(lease, ERROR, result_ttl_ms=far),
+    ):
+        lease = lease_one(broker)
+        broker.cancel([lease.id])
+        assert broker.exchange([end(lease)], None)[0] == ["CANCELLED"]
+        assert ttls(broker, lease.id)["task"] > 10**12
+    record_id, died_at = bury_one(broker)
+    assert broker.discard([(record_id, died_at)], far) == ["DONE"]
+    assert ttls(broker, record_id)["run"] > 10**12

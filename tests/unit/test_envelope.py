@@ -164,3 +164,9 @@ def test_reading_needs_no_deeper_stack_than_there_is():
     nested = b'{"name":"x","args":' + b"[" * limit * 50 + b"]" * limit * 50 + b"}"
     with pytest.raises(UnreadableRecord):
         Envelope.from_bytes(nested)
+
+
+@pytest.mark.parametrize("name", ["result_ttl_ms", "timeout_ms"])
+def test_a_time_that_nobody_can_count_is_cut(name):
+    far = b'{"name":"x","%s":1%s}' % (name.encode(), b"0" * 400)
+    assert getattr(Envelope.from_bytes(far), name) == 10**13
