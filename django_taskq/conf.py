@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -14,7 +15,7 @@ from django.core.exceptions import ImproperlyConfigured
 from .broker.client import check_url
 from .broker.exceptions import ConfigurationError
 from .broker.keys import check_namespace
-from .broker.retry import RetryPolicy
+from .broker.retry import RetryPolicy, shown
 
 #: Seconds. A shorter lease ends while its renewal, sent every third of it, is on its way.
 MIN_LEASE = 0.25
@@ -47,19 +48,19 @@ def check_seconds(
     name: str, value: object, *, least: float = 0, most: float = MAX_SECONDS, above: bool = False
 ) -> float:
     """Return a number of seconds, or raise ValueError; `above` refuses `least` itself."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{name} must be a number of seconds, not {value!r}.")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -math.inf < value < math.inf:
+        raise ValueError(f"{name} must be a number of seconds, not {shown(value)}.")
     if value < least or (above and value == least):
-        raise ValueError(f"{name} must be {'more than' if above else 'at least'} {least} seconds, not {value!r}.")
+        raise ValueError(f"{name} must be {'more than' if above else 'at least'} {least} seconds, not {shown(value)}.")
     if value > most:
-        raise ValueError(f"{name} must be at most {most} seconds, not {value!r}.")
+        raise ValueError(f"{name} must be at most {most} seconds, not {shown(value)}.")
     return value
 
 
 def check_count(name: str, value: object) -> int:
-    """Return a whole number of at least 1, or raise ValueError."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}.")
+    """Return a whole number from 1 to sys.maxsize, or raise ValueError."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= sys.maxsize:
+        raise ValueError(f"{name} must be a whole number from 1 to {sys.maxsize}, not {shown(value)}.")
     return value
 
 

@@ -32,7 +32,7 @@ class RetryPolicy:
         for name, most in (("base", LONGEST_DELAY), ("factor", sys.float_info.max), ("cap", LONGEST_DELAY)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
-                raise ValueError(f"backoff: {name} must be a number from 0 to {most}, not {_shown(value)}.")
+                raise ValueError(f"backoff: {name} must be a number from 0 to {most}, not {shown(value)}.")
         if self.jitter not in JITTERS:
             raise ValueError(f"backoff: jitter must be one of {', '.join(JITTERS)}, not {self.jitter!r}.")
 
@@ -44,7 +44,7 @@ class RetryPolicy:
         if isinstance(value, int | float) and not isinstance(value, bool):
             return cls(base=value, factor=1, cap=value, jitter="none")
         if not isinstance(value, Mapping):
-            raise ValueError(f"backoff must be a number of seconds or a dict, not {value!r}.")
+            raise ValueError(f"backoff must be a number of seconds or a dict, not {shown(value)}.")
         known = [field.name for field in fields(cls)]
         if unknown := [key for key in value if key not in known]:
             raise ValueError(f"backoff has no key {unknown[0]!r}; it takes {', '.join(known)}.")
@@ -68,7 +68,8 @@ class RetryPolicy:
         return round(delay * 1000)
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """Return how a value is shown in a message."""
     try:
         return repr(value)
     except ValueError:  # an integer of thousands of digits

@@ -79,6 +79,21 @@ def test_a_bad_value_is_refused_with_a_hint(name, value):
         Options.parse({name: value})
 
 
+NUMBERS = [
+    "lease_seconds", "max_attempts", "backoff", "timeout", "result_ttl", "idempotency_ttl", "unknown_ttl",
+    "max_payload_bytes", "records_ttl",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("value", [10**400, 10**5000, -(10**5000)], ids=["long", "longer", "negative"])
+def test_a_number_that_nobody_can_count_is_refused_in_clear_words(name, value):
+    (problem,) = Options.problems({name: value})
+
+    assert problem.text.startswith(name)
+    assert "must be" in problem.text
+
+
 def test_all_problems_are_named_at_once():
     with pytest.raises(ImproperlyConfigured, match=r"max_attempts.*timeout"):
         Options.parse({"max_attempts": 0, "timeout": 0})
