@@ -18,7 +18,7 @@ from .context import BackgroundContext
 from .failures import describe
 from .task import as_background
 from .worker.application import Control
-from .worker.exceptions import Bury, Retry
+from .worker.exceptions import MOST_SECONDS, Bury, Retry
 from .worker.outcomes import Failed, Succeeded, failed
 
 logger = logging.getLogger("django_taskq.worker")
@@ -91,7 +91,7 @@ class Attempt:
 
     def failed(self, error: BaseException) -> Failed:
         """Return the outcome of a call that raised."""
-        described = describe(error, error.reason if isinstance(error, Bury) else "")
+        described = describe(error, str(error.reason or "") if isinstance(error, Bury) else "")
         outcome = failed(self.lease, described)
         if outcome.delay_ms is not None:
             delay_ms = self._delay_ms(error, outcome.delay_ms)
@@ -118,23 +118,30 @@ class Attempt:
         task = as_background(self._task)
         if isinstance(error, (Bury, *task.bury_on)):
             return None
-        if isinstance(error, Retry):
-            return by_policy if error.after is None else round(error.after * 1000)
-        if not isinstance(error, task.retry_on):
-            return None
-        if not callable(task.backoff):
-            return by_policy
         try:
+            if isinstance(error, Retry):
+                return by_policy if error.after is None else _milliseconds(error.after)
+            if not isinstance(error, task.retry_on):
+                return None
+            if not callable(task.backoff):
+                return by_policy
             seconds = task.backoff(error, self.result)
-            return None if seconds is None else max(0, round(seconds * 1000))
+            return None if seconds is None else _milliseconds(seconds)
         except Exception:
-            logger.exception("The backoff of %s failed; the backend's is used", self._task.name)
+            logger.exception("The delay that %s chose can't be used; the backend's backoff is", self._task.name)
             return by_policy
 
     def _log(self, outcome: Failed) -> None:
         what = "no other follows" if outcome.delay_ms is None else f"the next in {outcome.delay_ms / 1000:.1f} s"
         number, shown = self.lease.attempt, _shown(outcome.error)
         logger.warning("Attempt %d of %s (%s) failed, %s: %s", number, self.lease.id, self._task.name, what, shown)
+
+
+def _milliseconds(seconds: float) -> int:
+    """Return a delay that a task chose, a hundred years at most; raise where it is none."""
+    if not seconds >= 0:  # NaN isn't either
+        raise ValueError(f"A delay is a number of seconds from 0, not {seconds!r}.")
+    return round(min(seconds, MOST_SECONDS) * 1000)
 
 
 def _shown(error: AttemptError) -> str:

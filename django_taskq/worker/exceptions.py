@@ -46,6 +46,9 @@ class TaskSignal(Exception):
 class Retry(TaskSignal):
     """Fail this attempt and run the task again, `after` seconds from now; None leaves that to its backoff."""
 
+    #: For subclasses that don't call this class's __init__, as `Bury.reason`.
+    after: float | None = None
+
     def __init__(self, after: float | None = None) -> None:
         if after is not None and not 0 <= after <= MOST_SECONDS:
             raise ValueError(f"Retry takes a number of seconds from 0 to {MOST_SECONDS}, not {after!r}.")
@@ -55,6 +58,8 @@ class Retry(TaskSignal):
 
 class Bury(TaskSignal):
     """Make the task a dead letter, whatever attempts it has left."""
+
+    reason: str = ""
 
     def __init__(self, reason: str = "") -> None:
         self.reason = reason

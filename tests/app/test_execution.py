@@ -123,6 +123,31 @@ def wrongly_chosen():
     raise ValueError
 
 
+@background(backoff=lambda error, result: error.args[0])
+def chosen_by_argument(kind, value):
+    raise {"error": ValueError, "retry": AgainWithoutInit, "bury": GoneWithoutInit}[kind](float(value))
+
+
+class AgainWithoutInit(Retry):
+    def __init__(self, after):
+        self.after = after if after >= 0 else "soon"
+
+
+class GoneWithoutInit(Bury):
+    def __init__(self, number):
+        self.number = number
+
+
+class PlainAgain(Retry):
+    def __init__(self):
+        pass
+
+
+@background
+def again_without_more():
+    raise PlainAgain
+
+
 @background(takes_context=True)
 def tell(context, word):
     return [
@@ -215,6 +240,26 @@ def test_a_callable_chooses_the_delay_or_the_end(perform):
     assert perform(lease_of(chosen, "1")).delay_ms == 7000
     assert perform(lease_of(chosen, "2")).delay_ms is None
     assert 500 <= perform(lease_of(wrongly_chosen)).delay_ms <= 1000
+
+
+@pytest.mark.parametrize("kind", ["error", "retry"])
+def test_a_chosen_delay_is_a_hundred_years_at_most(kind, perform):
+    for far in ("1e14", "1e300", "inf"):
+        assert perform(lease_of(chosen_by_argument, kind, far)).delay_ms == 3_155_760_000_000
+
+
+@pytest.mark.parametrize("kind", ["error", "retry"])
+@pytest.mark.parametrize("value", ["nan", "-1"])
+def test_a_chosen_delay_that_is_none_leaves_it_to_the_policy(kind, value, perform, caplog):
+    assert 500 <= perform(lease_of(chosen_by_argument, kind, value)).delay_ms <= 1000
+    assert "can't be used" in caplog.text
+
+
+def test_a_subclass_that_skips_its_base_s_init_means_the_same(perform):
+    outcome = perform(lease_of(chosen_by_argument, "bury", "1"))
+
+    assert (outcome.delay_ms, outcome.error.reason) == (None, "")
+    assert 500 <= perform(lease_of(again_without_more)).delay_ms <= 1000
 
 
 def test_a_context_tells_about_the_lease(perform):
