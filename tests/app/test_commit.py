@@ -244,6 +244,23 @@ def test_aenqueue_off_commit_does_not_ask_the_thread_sensitive_thread(backend):
     assert stored(async_to_sync(enqueue_while_it_is_held)())
 
 
+def test_the_thread_of_an_event_loop_sees_no_block_of_another(backend):
+    async def direct():
+        return tasks.add.enqueue(1)
+
+    with rolled_back():
+        assert stored(async_to_sync(direct)())
+
+
+def test_a_savepoint_handled_by_hand_drops_no_task(backend):
+    with atomic():
+        savepoint = connections["default"].savepoint()
+        result = tasks.add.enqueue(1)
+        connections["default"].savepoint_rollback(savepoint)
+
+    assert stored(result)
+
+
 def test_a_result_is_refreshed_after_the_commit(backend):
     with atomic():
         result = tasks.add.enqueue(1)
@@ -278,6 +295,23 @@ class CapturedCallbacks(TestCase):
     async def test_aenqueue_waits_in_an_async_test_too(self):
         assert not await asyncio.to_thread(stored, await tasks.add.aenqueue(1))
         assert await asyncio.to_thread(stored, await tasks.at_once.aenqueue())
+
+
+@pytest.mark.usefixtures("backend")
+class CapturedCallbacksOfTwo(TestCase):
+    databases = {"default", "other"}
+
+    def test_both_must_be_captured(self):
+        for first, then in (("default", "other"), ("other", "default")):
+            with self.captureOnCommitCallbacks(using=first, execute=True):
+                result = tasks.add.enqueue(1)
+            assert not stored(result)
+            with (
+                self.captureOnCommitCallbacks(using=first, execute=True),
+                self.captureOnCommitCallbacks(using=then, execute=True),
+            ):
+                result = tasks.add.enqueue(1)
+            assert stored(result)
 
 
 def body(): ...
