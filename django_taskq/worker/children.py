@@ -103,7 +103,10 @@ class ChildProcess:
         """Whether it has ended, or is as good as that: told to before it was started, it claims nothing."""
         if not self._started.is_set():
             return self.told_at is not None and not self.is_alone
-        return self.failure is not None or bool(wait([self._process.sentinel], timeout=0))
+        if self.failure is not None or wait([self._process.sentinel], timeout=0):
+            return True
+        # A process that a task forked may keep the sentinel from becoming readable.
+        return self._process.exitcode is not None
 
     @property
     def sentinels(self) -> list[int]:
@@ -180,10 +183,12 @@ class ChildProcess:
             return f"could not be started: {self.failure!r}"
         if not self._started.is_set():
             return "was never started"
+        if self._process.exitcode in (None, 255) and self.pid is not None:
+            # It may be there all the same: a task closed its files, or the fork server itself is gone.
+            send(self.pid, signal.SIGKILL)
         self._process.join(timeout=1)
         code = self._process.exitcode
-        if code == 255 and self.pid is not None:
-            # Nobody knows: the fork server itself is gone, and the child perhaps not.
-            send(self.pid, signal.SIGKILL)
+        if code is None:  # the kernel is still at it; none of its code runs any more
+            return "was killed, for it had closed its files"
         self._process.close()
         return f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"

@@ -104,6 +104,12 @@ def exit_process():
     os._exit(3)
 
 
+@background(max_attempts=1)
+def leave_process_behind():
+    multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,)).start()
+    os._exit(3)
+
+
 @background
 def hold_interpreter(seconds):
     """Stay in one C call, so that no other thread of the process runs; the regular expression can't be interrupted."""

@@ -148,6 +148,17 @@ def test_a_child_whose_event_loop_a_coroutine_blocks_is_killed_as_one_that_stand
     assert record.history[0].error.reason == "worker stalled"
 
 
+def test_a_dead_child_is_missed_though_a_process_that_its_task_forked_lives(start_worker, ended, works):
+    result = jobs.leave_process_behind.enqueue()
+
+    start_worker("--reload", lease=1)
+
+    (record,) = ended(result)
+    assert (record.state, record.attempts) == ("dead", 1)
+    assert record.history[0].error.reason == "worker lost"
+    works()
+
+
 def test_the_end_of_the_fork_server_loses_nothing(start_worker, ended, noted, notes):
     result = jobs.hold.enqueue()
     worker = start_worker(lease=1)
