@@ -36,9 +36,9 @@ def _missing(what: str) -> None:
     pytest.skip(f"{what} is not installed")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """Start a browser once."""
+    """Start a browser for a module; while it runs, so does an event loop, and no test after it must find one."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
