@@ -20,6 +20,7 @@ from .pruning import Pruning
 from .recording import Recorder
 from .worker.application import Control
 from .worker.exceptions import UnknownTask
+from .worker.forks import Body
 from .worker.outcomes import Failed, Outcome, Released
 
 logger = logging.getLogger("django_taskq.worker")
@@ -70,7 +71,8 @@ class Application:
             if is_heard(signals.task_started, logging.INFO):
                 announce(signals.task_started, self._sender, attempt.result)
             try:
-                with control.limit():
+                # A fork must leave neither the limit nor anything else that surrounds the body.
+                with control.limit(), Body():
                     value = attempt.call()
                 succeeded = attempt.succeeded(value, self._most_bytes)
             except BaseException as error:
@@ -96,7 +98,8 @@ class Application:
                 await aannounce(signals.task_started, self._sender, attempt.result)
             try:
                 async with control.alimit():
-                    value = await attempt.call()
+                    with Body():
+                        value = await attempt.call()
                 succeeded = attempt.succeeded(value, self._most_bytes)
             except BaseException as error:
                 failed = attempt.failed(error)

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import re
 import signal
+import sys
 import time
 
 from asgiref.sync import sync_to_async
@@ -102,6 +103,23 @@ def kill_own_process(after="go"):
 def exit_process():
     note("exit")
     os._exit(3)
+
+
+@background(max_attempts=1, timeout=30)
+def fork_and_return(way="return"):
+    """Return, or raise, in two processes; the one that was forked has its exit code returned."""
+    if pid := os.fork():
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if way == "exit":
+        sys.exit(3)
+    if way == "raise":
+        raise ValueError("in the fork")
+    return "from the fork"
+
+
+@background(max_attempts=1, timeout=30)
+async def afork_and_return(way="return"):
+    return fork_and_return.func(way)
 
 
 @background(max_attempts=1)

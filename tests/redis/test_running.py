@@ -92,3 +92,14 @@ def test_a_process_that_a_task_forks_can_be_ended_by_it(start_worker, ended):
 
     (record,) = ended(result)
     assert record.result == -15
+
+
+@pytest.mark.parametrize("task", [jobs.fork_and_return, jobs.afork_and_return], ids=["function", "coroutine"])
+@pytest.mark.parametrize(("way", "code"), [("return", 0), ("exit", 3), ("raise", 1)])
+def test_a_process_that_a_task_forks_ends_with_the_body_of_the_task(task, way, code, start_worker, ended):
+    result = task.enqueue(way)
+
+    start_worker("--burst").wait()
+
+    (record,) = ended(result)
+    assert (record.state, record.result, len(record.history)) == ("succeeded", code, 1)
