@@ -31,7 +31,9 @@ logger = logging.getLogger("django_taskq.worker")
 #: Connections of the supervisor where rows are kept: of those who write and who delete them.
 SUPERVISOR_CONNECTIONS = 3
 #: Children at most, where nobody says how many.
-MOST_PROCESSES = 4
+DEFAULT_PROCESSES = 4
+#: What may be asked for; more is a slip of the hand, and no machine bears it.
+MOST_PROCESSES, MOST_THREADS, MOST_COROUTINES = 1_000, 1_000, 100_000
 #: Bytes of a worker's name; a child's id has nine more, and Django's columns for worker ids hold 64.
 MOST_NAME_BYTES = 55
 
@@ -44,9 +46,11 @@ class Command(BaseCommand):
         add("--backend", default=DEFAULT_TASK_BACKEND_ALIAS, metavar="ALIAS", help="the entry of TASKS to serve")
         add("-q", "--queues", type=names, metavar="A,B", help="queues, in strict order; default: the backend's, or all")
         add("-x", "--exclude-queues", type=names, default=(), metavar="A,B", help="queues to leave alone")
-        add("--processes", type=count, metavar="N", help="children; default: the usable CPUs, at most 4")
-        add("--threads", type=count, default=8, metavar="N", help="threads in each child for functions; default 8")
-        add("--coroutines", type=count, default=100, metavar="N", help="coroutines at once in each; default 100")
+        processes = partial(count, most=MOST_PROCESSES)
+        add("--processes", type=processes, metavar="N", help="children; default: the usable CPUs, at most 4")
+        threads, coroutines = partial(count, most=MOST_THREADS), partial(count, most=MOST_COROUTINES)
+        add("--threads", type=threads, default=8, metavar="N", help="threads in each child for functions; default 8")
+        add("--coroutines", type=coroutines, default=100, metavar="N", help="coroutines at once in each; default 100")
         add("--burst", action="store_true", help="exit when nothing is left to do")
         add("--max-tasks", type=count, metavar="N", help="replace a child after so many tasks")
         add("--max-memory", type=count, metavar="MB", help="replace a child that takes so much memory")
@@ -99,7 +103,7 @@ def make_settings(backend: RedisBackend, reloads: bool, options: dict[str, Any])
         lease=backend.conf.lease_seconds,
         queues=options["queues"] or listed_queues(backend),
         excluded=frozenset(options["exclude_queues"]),
-        processes=options["processes"] or (1 if reloads else min(usable_cpus(), MOST_PROCESSES)),
+        processes=options["processes"] or (1 if reloads else min(usable_cpus(), DEFAULT_PROCESSES)),
         threads=options["threads"],
         coroutines=options["coroutines"],
         burst=options["burst"],
@@ -165,10 +169,12 @@ def _checked(check: Any, text: str) -> str:
         raise ArgumentTypeError(str(error)) from None
 
 
-def count(text: str) -> int:
+def count(text: str, most: int = 10**15) -> int:
     """Parse a number of at least 1."""
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
+    if not text.isascii() or not text.isdigit() or not text.strip("0"):
         raise ArgumentTypeError(f"{text!r} is no whole number of at least 1")
+    if len(text) > len(str(most)) or int(text) > most:
+        raise ArgumentTypeError(f"{text[:30]} is too many; at most {most}")
     return int(text)
 
 
