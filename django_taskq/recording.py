@@ -16,6 +16,8 @@ from .broker.exceptions import UnreadableRecord
 from .broker.inspector import Inspector
 from .broker.records import Lease, Record, State
 from .models import TaskRecord
+from .results import moment
+from .rows import Row
 from .upsert import upsert
 from .worker.endings import Ending, NotRecorded
 from .worker.outcomes import Succeeded
@@ -44,7 +46,7 @@ class Recorder:
     def write(self, endings: Sequence[Ending]) -> None:
         """Write the rows of records that are about to end, or raise `NotRecorded`."""
         known = self._known(endings)
-        finished: list[TaskRecord] = []
+        finished: list[Row] = []
         failures: dict[str, Exception] = {}
         for ending in endings:
             try:
@@ -109,7 +111,7 @@ class Recorder:
         return {record.id: record for record in self._inspector.records(ids) if record is not None}
 
 
-def write_finished(finished: Iterable[TaskRecord], *, overrule: bool = False) -> None:
+def write_finished(finished: Iterable[Row], *, overrule: bool = False) -> None:
     """Write rows, as `upsert` does.
 
     Text that the database refuses never keeps a row out: it is written without it. Raise `NotRecorded` when
@@ -117,7 +119,7 @@ def write_finished(finished: Iterable[TaskRecord], *, overrule: bool = False) ->
     """
     connection = _connection()
     batches = list(_batches(_newest(finished)))
-    unwritten: list[TaskRecord] = []
+    unwritten: list[Row] = []
     cause: Exception | None = None
     for index, batch in enumerate(batches):
         refused, cause = _write(connection, batch, overrule)
@@ -136,21 +138,21 @@ def _connection() -> BaseDatabaseWrapper:
     return connections[router.db_for_write(TaskRecord)]
 
 
-def _newest(finished: Iterable[TaskRecord]) -> list[TaskRecord]:
+def _newest(finished: Iterable[Row]) -> list[Row]:
     """Return one row for each id, in the order in which all writers lock them."""
-    newest: dict[str, TaskRecord] = {}
+    newest: dict[str, Row] = {}
     for row in finished:
         if row.id not in newest or _order(newest[row.id]) <= _order(row):
             newest[row.id] = row
     return sorted(newest.values(), key=lambda row: row.id)
 
 
-def _order(row: TaskRecord) -> tuple[int, bool]:
+def _order(row: Row) -> tuple[int, bool]:
     return row.token, row.status == TaskRecord.Status.SUCCEEDED
 
 
-def _batches(finished: Sequence[TaskRecord]) -> Iterator[list[TaskRecord]]:
-    batch: list[TaskRecord] = []
+def _batches(finished: Sequence[Row]) -> Iterator[list[Row]]:
+    batch: list[Row] = []
     size = 0
     for row in finished:
         length = len(row.envelope) + len(row.result) + len(row.history)
@@ -164,8 +166,8 @@ def _batches(finished: Sequence[TaskRecord]) -> Iterator[list[TaskRecord]]:
 
 
 def _write(
-    connection: BaseDatabaseWrapper, batch: Sequence[TaskRecord], overrule: bool
-) -> tuple[Sequence[TaskRecord], Exception | None]:
+    connection: BaseDatabaseWrapper, batch: Sequence[Row], overrule: bool
+) -> tuple[Sequence[Row], Exception | None]:
     """Write rows in one statement, or each in its own; return those that couldn't be written, and why."""
     for _ in range(2):
         began = time.monotonic()
@@ -187,9 +189,9 @@ def _write(
 
 
 def _write_singly(
-    connection: BaseDatabaseWrapper, batch: Sequence[TaskRecord], cause: Exception, overrule: bool
-) -> tuple[Sequence[TaskRecord], Exception | None]:
-    unwritten: list[TaskRecord] = []
+    connection: BaseDatabaseWrapper, batch: Sequence[Row], cause: Exception, overrule: bool
+) -> tuple[Sequence[Row], Exception | None]:
+    unwritten: list[Row] = []
     in_a_row = 0
     for index, row in enumerate(batch):
         began = time.monotonic()
@@ -203,7 +205,7 @@ def _write_singly(
     return unwritten, cause
 
 
-def _write_somehow(connection: BaseDatabaseWrapper, row: TaskRecord, overrule: bool) -> Exception | None:
+def _write_somehow(connection: BaseDatabaseWrapper, row: Row, overrule: bool) -> Exception | None:
     """Write a row, if need be in ASCII, or without its texts; return None when that worked."""
     failure: Exception | None = None
     for how, version in (("", rows.same), ("in ASCII", rows.plain), ("without its texts", rows.bare)):
@@ -247,9 +249,9 @@ def _success(lease: Lease, result: str) -> Succeeded:
     return Succeeded(f'{{"result":{result}}}'.encode() if result else b"{}", result_ttl_ms)
 
 
-def _take_back(row: TaskRecord) -> None:
+def _take_back(row: Row) -> None:
     """Delete a row if it is still the one that was written here."""
-    written = {"pk": row.id, "token": row.token, "status": row.status, "finished_at": row.finished_at}
+    written = {"pk": row.id, "token": row.token, "status": row.status, "finished_at": moment(row.finished_at or 0)}
     try:
         TaskRecord.objects.using(_connection().alias).filter(**written).delete()
     except Exception as error:

@@ -7,16 +7,16 @@ surrogates here, emoji there, megabytes elsewhere), so each is made storable; JS
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from . import results
 from .broker.envelope import Head
 from .broker.exceptions import UnreadableRecord
-from .broker.records import Attempt, AttemptError, Record, State
+from .broker.records import Attempt, AttemptError, Lease, Record, State
 from .compat import TaskResult
 from .models import TaskRecord
 from .worker.endings import Ending
@@ -43,6 +43,9 @@ _LENGTHS = {
     field.attname: field.max_length for field in TaskRecord._meta.concrete_fields if field.max_length is not None
 }
 _JSON_COLUMNS = ("envelope", "result", "history")
+#: What most tasks return needn't be parsed.
+_NO_RESULT = (b"{}", b'{"result":null}')
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 #: What is said of an error.
 _SAID = ("error", "message", "traceback", "reason")
 #: What is only said of a record that hasn't ended.
@@ -56,38 +59,42 @@ _NO_LONGER: dict[str, Any] = {
 }
 
 
-def from_record(record: Record, alias: str) -> TaskRecord:
-    """Return the row of a record, unsaved."""
-    try:
-        name = record.envelope.name
-    except UnreadableRecord:
-        name = results.UNREADABLE
+@dataclass
+class Row:
+    """What is to be written into a row, by column; times are in ms.
+
+    Thousands are made in a second, and a model instance takes longer to make than the task often did to run.
+    """
+
+    id: str
+    backend: str
+    task: str
+    queue: str
+    priority: int
+    status: str
+    token: int
+    attempts: int
+    worker: str
+    idempotency_key: str
+    envelope: str
+    result: str
+    history: str
+    enqueued_at: int
+    started_at: int | None
+    last_attempted_at: int | None
+    finished_at: int | None
+
+
+def from_record(record: Record, alias: str) -> Row:
+    """Return the row of a record."""
+    worker = record.worker or next((attempt.child for attempt in reversed(record.history)), "")
+    result = "" if record.result is None else _json(record.result)
     ended = record.finished_at if record.finished_at is not None else record.died_at
-    texts = {
-        "id": record.id,
-        "backend": alias,
-        "task": name,
-        "queue": record.head.queue,
-        "worker": record.worker or next((attempt.child for attempt in reversed(record.history)), ""),
-        "idempotency_key": record.head.key or "",
-    }
-    return TaskRecord(
-        **{column: _storable(text)[: _LENGTHS[column]] for column, text in texts.items()},
-        priority=max(_SMALLEST, min(record.head.priority, -_SMALLEST - 1)),
-        status=_STATUSES[record.state],
-        token=record.token,
-        attempts=min(record.attempts, _LARGEST),
-        envelope=_storable(_decoded(record.envelope_bytes)),
-        result="" if record.result is None else _json(record.result),
-        history=_json([_entry(attempt) for attempt in record.history]),
-        enqueued_at=_moment(record.head.enqueued_at),
-        started_at=_moment_or_none(record.started_at),
-        last_attempted_at=_moment_or_none(record.last_attempted_at),
-        finished_at=_moment_or_none(ended),
-    )
+    times = record.started_at, record.last_attempted_at, ended
+    return _row(record, alias, record.state, record.attempts, worker, result, record.history, *times)
 
 
-def from_ending(ending: Ending, alias: str, known: Record | None) -> TaskRecord:
+def from_ending(ending: Ending, alias: str, known: Record | None) -> Row:
     """Return the row of a record that is about to end; `known` is what Redis holds of it before that.
 
     It may be None for a first attempt: then the lease says it all.
@@ -97,24 +104,45 @@ def from_ending(ending: Ending, alias: str, known: Record | None) -> TaskRecord:
     began = (known and known.last_attempted_at) or lease.claimed_at
     ended = max(ending.ended_at, began)
     child = ending.child or (known and known.worker) or ""
-    last = Attempt(lease.attempt, lease.token, began, ended, child, *_said(ending.outcome))
+    error, result = _said(ending.outcome)
+    last = Attempt(lease.attempt, lease.token, began, ended, child, error)
     earlier = [attempt for attempt in known.history if attempt.token != lease.token] if known else []
-    record = Record(
-        id=lease.id,
-        state=state,
-        task=lease.task,
-        head=lease.head,
-        envelope_bytes=lease.envelope_bytes,
-        attempts=lease.attempt,
-        token=lease.token,
-        worker=child,
-        started_at=(known and known.started_at) or began,
-        last_attempted_at=began,
-        finished_at=ended,
-        history=(*earlier, last),
-        **_NO_LONGER,
+    times = (known and known.started_at) or began, began, ended
+    return _row(lease, alias, state, lease.attempt, child, result, [*earlier, last], *times)
+
+
+def _row(
+    of: Record | Lease,
+    alias: str,
+    state: State,
+    attempts: int,
+    worker: str,
+    result: str,
+    history: Sequence[Attempt],
+    *times: int | None,
+) -> Row:
+    head = of.head
+    try:
+        name = of.envelope.name
+    except UnreadableRecord:
+        name = results.UNREADABLE
+    return Row(
+        _storable(of.id)[: _LENGTHS["id"]],
+        _storable(alias)[: _LENGTHS["backend"]],
+        _storable(name)[: _LENGTHS["task"]],
+        _storable(head.queue)[: _LENGTHS["queue"]],
+        max(_SMALLEST, min(head.priority, -_SMALLEST - 1)),
+        _STATUSES[state].value,
+        of.token,
+        min(attempts, _LARGEST),
+        _storable(worker)[: _LENGTHS["worker"]],
+        _storable(head.key or "")[: _LENGTHS["idempotency_key"]],
+        _storable(_decoded(of.envelope_bytes)),
+        result,
+        _json([_entry(attempt) for attempt in history]),
+        max(0, min(head.enqueued_at, _LATEST)),
+        *(None if ms is None else max(0, min(ms, _LATEST)) for ms in times),
     )
-    return from_record(record, alias)
 
 
 def to_record(row: TaskRecord) -> Record:
@@ -153,12 +181,12 @@ def find(record_id: str, alias: str) -> TaskResult | None:
     return None if row is None else to_result(row)
 
 
-def same(row: TaskRecord) -> TaskRecord:
+def same(row: Row) -> Row:
     """Return a row as it is."""
     return row
 
 
-def plain(row: TaskRecord) -> TaskRecord:
+def plain(row: Row) -> Row:
     """Return a row that says the same in ASCII."""
     other = copy(row)
     for column in _LENGTHS:
@@ -172,7 +200,7 @@ def plain(row: TaskRecord) -> TaskRecord:
     return other
 
 
-def bare(row: TaskRecord) -> TaskRecord:
+def bare(row: Row) -> Row:
     """Return a row with no text that a task gave, but the start of its last error."""
     other = plain(row)
     last = [{**entry, **_shortened(entry)} for entry in _entries(other.history)[-1:]]
@@ -185,12 +213,13 @@ def _shortened(entry: dict[str, Any]) -> dict[str, str]:
     return {name: str(entry[name])[:_BARE_MESSAGE] for name in _SAID if name in entry}
 
 
-def _said(outcome: object) -> tuple[AttemptError | None, Any]:
-    """Return the error and the result of an outcome as they stand in its log line."""
+def _said(outcome: object) -> tuple[AttemptError | None, str]:
+    """Return the error of an outcome, and the JSON of its result, as they stand in its log line."""
     if isinstance(outcome, Succeeded):
-        return None, _parsed(outcome.log_json.decode()).get("result")
+        result = None if outcome.log_json in _NO_RESULT else _parsed(outcome.log_json.decode()).get("result")
+        return None, "" if result is None else _json(result)
     assert isinstance(outcome, Failed)
-    return AttemptError(**json.loads(outcome.error.to_json())), None
+    return AttemptError(**json.loads(outcome.error.to_json())), ""
 
 
 def _entry(attempt: Attempt) -> dict[str, Any]:
@@ -243,7 +272,7 @@ def _parsed(text: str) -> Any:
 
 def _json(value: object) -> str:
     """Return JSON; a lone surrogate becomes its escape, which means the same."""
-    return _storable(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    return _storable(_encode(value))
 
 
 def _decoded(data: bytes) -> str:
@@ -263,14 +292,6 @@ def _storable(text: str) -> str:
 
 def _ascii(text: str) -> str:
     return text.encode("ascii", "backslashreplace").decode()
-
-
-def _moment(ms: int) -> datetime:
-    return results.moment(max(0, min(ms, _LATEST)))
-
-
-def _moment_or_none(ms: int | None) -> datetime | None:
-    return None if ms is None else _moment(ms)
 
 
 def _ms_or_none(when: datetime | None) -> int | None:

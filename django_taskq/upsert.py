@@ -5,36 +5,45 @@ The statement is the database's own: Django's `bulk_create` can replace rows, bu
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from contextlib import nullcontext
+from typing import Any
 
-from django.db import transaction
+from django.db import models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from .models import TaskRecord
+from .results import moment
+from .rows import Row
 
 #: Databases that can do it, as Django calls their kinds.
 VENDORS = ("mysql", "postgresql", "sqlite")
 
 _FIELDS = TaskRecord._meta.concrete_fields
-_COLUMNS = [str(field.column) for field in _FIELDS]
+_NAMES = [field.attname for field in _FIELDS]
+_TIMES = {field for field in _FIELDS if isinstance(field, models.DateTimeField)}
 _SUCCEEDED = TaskRecord.Status.SUCCEEDED.value
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def upsert(connection: BaseDatabaseWrapper, rows: Sequence[TaskRecord], *, overrule: bool = False) -> None:
+def upsert(connection: BaseDatabaseWrapper, rows: Sequence[Row], *, overrule: bool = False) -> None:
     """Insert rows of different ids; one that is there is replaced when its token is no higher.
 
     Under an equal token one that says `succeeded` stays, but for another that does; `overrule` replaces it, too.
     """
-    with _transaction(connection):
+    ending = _ending(connection, overrule)
+    with _transaction(connection), connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            # Whatever the rows, one short statement with one parameter: what many take is too long to take apart.
+            cursor.execute(f"{_insert(connection)} {_selection(connection)} {ending}", [_encode([*map(vars, rows)])])
+            return
         size = max(connection.ops.bulk_batch_size(_FIELDS, rows), 1)
         for start in range(0, len(rows), size):
             page = rows[start : start + size]
-            values = [
-                field.get_db_prep_save(getattr(row, field.attname), connection) for row in page for field in _FIELDS
-            ]
-            with connection.cursor() as cursor:
-                cursor.execute(_statement(connection, len(page), overrule), values)
+            places = ", ".join([f"({', '.join(['%s'] * len(_FIELDS))})"] * len(page))
+            values = [value for row in page for value in _values(connection, row)]
+            cursor.execute(f"{_insert(connection)} VALUES {places} {ending}", values)
 
 
 def _transaction(connection: BaseDatabaseWrapper) -> transaction.Atomic | nullcontext[None]:
@@ -46,12 +55,38 @@ def _transaction(connection: BaseDatabaseWrapper) -> transaction.Atomic | nullco
     return nullcontext()
 
 
-def _statement(connection: BaseDatabaseWrapper, count: int, overrule: bool) -> str:
+def _insert(connection: BaseDatabaseWrapper) -> str:
+    quoted = connection.ops.quote_name
+    return f"INSERT INTO {quoted(TaskRecord._meta.db_table)} ({', '.join(map(quoted, _NAMES))})"
+
+
+def _selection(connection: BaseDatabaseWrapper) -> str:
+    """Return what makes rows of a JSON list of objects."""
+    chosen, typed = [], []
+    for field in _FIELDS:
+        name = connection.ops.quote_name(field.attname)
+        is_text = isinstance(field, models.CharField | models.TextField)
+        # What is too long is to be refused, not cut.
+        typed.append(f"{name} {'text' if is_text else 'bigint'}")
+        is_time = field in _TIMES
+        chosen.append(f"to_timestamp({name} / 1000) + {name} %% 1000 * interval '1 millisecond'" if is_time else name)
+    return f"SELECT {', '.join(chosen)} FROM json_to_recordset(%s) AS given({', '.join(typed)})"
+
+
+def _values(connection: BaseDatabaseWrapper, row: Row) -> list[Any]:
+    given = vars(row)
+    return [
+        field.get_db_prep_save(moment(value), connection) if field in _TIMES and value is not None else value
+        for field in _FIELDS
+        for value in (given[field.attname],)
+    ]
+
+
+def _ending(connection: BaseDatabaseWrapper, overrule: bool) -> str:
+    """Return what a statement says of rows that are there."""
     quoted = connection.ops.quote_name
     table, token, status = (quoted(name) for name in (TaskRecord._meta.db_table, "token", "status"))
-    columns = [quoted(column) for column in _COLUMNS]
-    row = f"({', '.join(['%s'] * len(columns))})"
-    insert = f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([row] * count)}"
+    columns = [quoted(name) for name in _NAMES]
     new = "VALUES({})" if connection.vendor == "mysql" else "EXCLUDED.{}"
     old = f"{table}.{{}}"
     newer = f"{old.format(token)} <= {new.format(token)}"
@@ -62,8 +97,8 @@ def _statement(connection: BaseDatabaseWrapper, count: int, overrule: bool) -> s
         # Assignments are made from left to right, and all read the status and the token: these come last.
         columns.sort(key=[status, token].__contains__)
         replaced = ", ".join(f"{column} = IF({newer}, {new.format(column)}, {column})" for column in columns)
-        return f"{insert} ON DUPLICATE KEY UPDATE {replaced}"
+        return f"ON DUPLICATE KEY UPDATE {replaced}"
     if connection.vendor in VENDORS:
         replaced = ", ".join(f"{column} = {new.format(column)}" for column in columns)
-        return f"{insert} ON CONFLICT ({quoted('id')}) DO UPDATE SET {replaced} WHERE {newer}"
+        return f"ON CONFLICT ({quoted('id')}) DO UPDATE SET {replaced} WHERE {newer}"
     raise NotImplementedError(f"Rows can't be kept in {connection.display_name}.")

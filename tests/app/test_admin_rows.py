@@ -8,6 +8,7 @@ from django.db import connection
 from django_taskq.broker.inspector import Inspector
 from django_taskq.dashboard import operations
 from django_taskq.models import TaskRecord
+from django_taskq.recording import write_finished
 from django_taskq.rows import from_record
 from tests.app.admin import VIEW, bury_many, client_of, died_at, messages_of, text_of, token_of, url
 
@@ -33,7 +34,7 @@ def letters(broker):
 
     def make(count):
         ids = bury_many(broker, count)
-        TaskRecord.objects.bulk_create(from_record(record, "default") for record in Inspector(broker).records(ids))
+        write_finished(from_record(record, "default") for record in Inspector(broker).records(ids))
         return ids
 
     return make

@@ -9,7 +9,8 @@ from django_taskq.broker.envelope import Envelope
 from django_taskq.broker.ids import new_id
 from django_taskq.broker.records import AttemptError, Lease
 from django_taskq.models import TaskRecord
-from django_taskq.rows import from_ending
+from django_taskq.results import moment
+from django_taskq.rows import Row, from_ending
 from django_taskq.worker.endings import Ending
 from django_taskq.worker.outcomes import Failed, Succeeded
 
@@ -43,9 +44,16 @@ def failed(held: Lease, error: AttemptError, ended_at: int = NOON + 2000, **fiel
     return Ending(held, Failed(error, None), CHILD, ended_at=ended_at, **fields)
 
 
-def row(ending: Ending) -> TaskRecord:
+def row(ending: Ending) -> Row:
     return from_ending(ending, "default", None)
 
 
 def stored(held: Lease) -> TaskRecord:
     return TaskRecord.objects.get(pk=held.id)
+
+
+def unsaved(written: Row) -> TaskRecord:
+    """Return a row as it would be read, without a database."""
+    columns = vars(written).items()
+    times = {name: moment(value) for name, value in columns if name.endswith("_at")}
+    return TaskRecord(**{**dict(columns), **times})

@@ -16,6 +16,7 @@ from django_taskq import pruning
 from django_taskq.models import TaskRecord
 from django_taskq.pruning import Pruned, Pruning, prune
 from django_taskq.recording import write_finished
+from django_taskq.results import milliseconds_of
 
 from .conftest import ALIAS, on_each
 from .made import lease, row, succeeded
@@ -28,7 +29,7 @@ def keep(days, count=1, **fields):
     """Write rows that ended so many days ago."""
     kept = [row(succeeded(lease())) for _ in range(count)]
     for each in kept:
-        for name, value in {"finished_at": timezone.now() - timedelta(days=days), **fields}.items():
+        for name, value in {"finished_at": milliseconds_of(timezone.now() - timedelta(days=days)), **fields}.items():
             setattr(each, name, value)
     write_finished(kept)
     return [each.id for each in kept]

@@ -15,7 +15,7 @@ from django_taskq.models import TaskRecord
 from django_taskq.recording import write_finished
 
 from .conftest import on_each
-from .made import CHILD, NOON, failed, lease, row, stored, succeeded
+from .made import CHILD, NOON, failed, lease, row, stored, succeeded, unsaved
 
 ERROR = AttemptError("builtins.OSError", "no", "Traceback: no", "time limit")
 
@@ -32,11 +32,10 @@ def test_a_result_says_the_same_from_redis_and_from_its_row(database, use_tz, zo
     with override_settings(USE_TZ=use_tz, TIME_ZONE=zone):
         connections[database].close()  # with the old zone
         for ending in (succeeded(lease(), [1, "x"]), failed(lease(run_after=NOON + 500), ERROR)):
-            written = row(ending)
-            write_finished([written])
+            write_finished([row(ending)])
             found = stored(ending.lease)
             assert (found.finished_at.tzinfo is not None) == use_tz
-            from_record = results.from_record(rows.to_record(written), "default")
+            from_record = results.from_record(rows.to_record(unsaved(row(ending))), "default")
             assert shown(rows.to_result(found)) == shown(from_record)
             assert rows.to_record(found).finished_at == NOON + 2000
 
@@ -44,7 +43,7 @@ def test_a_result_says_the_same_from_redis_and_from_its_row(database, use_tz, zo
 @on_each()
 def test_a_row_that_follows_retries_tells_of_each_attempt(database):
     held = lease(token=NOON + 3, attempt=3)
-    known = rows.to_record(row(failed(held, ERROR)))
+    known = rows.to_record(unsaved(row(failed(held, ERROR))))
     earlier = tuple(
         Attempt(number, NOON + number, NOON + 1000 * number, NOON + 1000 * number + 5, f"worker.{number}", ERROR)
         for number in (1, 2)
@@ -69,9 +68,9 @@ def test_a_row_that_follows_retries_tells_of_each_attempt(database):
 @on_each()
 def test_a_repeated_write_does_not_count_an_attempt_twice(database):
     held = lease()
-    once = rows.to_record(row(failed(held, ERROR)))
+    once = rows.to_record(unsaved(row(failed(held, ERROR))))
     again = rows.from_ending(failed(held, ERROR), "default", once)
-    assert len(rows.to_record(again).history) == 1
+    assert len(rows.to_record(unsaved(again)).history) == 1
 
 
 @on_each()

@@ -97,6 +97,27 @@ def test_a_thousand_rows_take_one_statement(database):
     assert len(queries) <= most
 
 
+@on_each("postgresql")
+def test_one_statement_with_one_parameter_serves_any_number_of_rows(database):
+    seen = set()
+
+    def watch(execute, sql, parameters, many, context):
+        seen.add((sql, len(parameters)))
+        return execute(sql, parameters, many, context)
+
+    with connections[database].execute_wrapper(watch):
+        for count in (1, 300):
+            write_finished([row(succeeded(lease())) for _ in range(count)])
+    assert [parameters for _, parameters in seen] == [1]
+
+
+@on_each()
+def test_the_latest_moment_is_kept_to_the_millisecond(database):
+    held = lease()
+    write_finished([row(succeeded(held, ended_at=253_370_764_799_999))])
+    assert stored(held).finished_at == datetime(9998, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
+
+
 @on_each()
 def test_large_rows_are_written_in_statements_that_the_server_takes(database):
     batch = [row(succeeded(lease(), "é" * 999_000)) for _ in range(12)]
