@@ -70,7 +70,13 @@ class RedisBackend(BaseTaskBackend):
     def validate_task(self, task: Task) -> None:
         if task.run_after is not None and not isinstance(task.run_after, datetime):
             raise InvalidTask(f"run_after must be a datetime, not {task.run_after!r}.")
-        super().validate_task(task)
+        try:
+            super().validate_task(task)
+        except InvalidTask as error:
+            if self.queues and task.queue_name not in self.queues:
+                known = ", ".join(sorted(self.queues))
+                raise InvalidTask(f"{error} QUEUES of TASKS[{self.alias!r}] has: {known}.") from error
+            raise
         try:
             check_queue_name(task.queue_name)
         except InvalidName as error:
@@ -94,7 +100,7 @@ class RedisBackend(BaseTaskBackend):
     def enqueue_many(self, task: Task, calls: Iterable[Call]) -> list[TaskResult]:
         """Enqueue a task once for each pair of args and kwargs; nothing is stored when one of them is refused."""
         self.validate_task(task)
-        drafts = [self._draft(task, *call, f"calls[{index}] ") for index, call in enumerate(calls)]
+        drafts = [self._draft(task, *_pair(call, index), f"calls[{index}] ") for index, call in enumerate(calls)]
         if len(drafts) > 1 and as_background(task).idempotency_key is not None:
             raise ValueError("One idempotency key can't stand for several tasks: enqueue them one by one.")
         if drafts:
@@ -130,6 +136,10 @@ class RedisBackend(BaseTaskBackend):
 
     def _draft(self, task: Task, args: Sequence[Any], kwargs: Mapping[str, Any], where: str) -> Draft:
         """Return the result to hand out and the record to store; all that can be refused is refused here."""
+        if not isinstance(args, list | tuple) or not isinstance(kwargs, Mapping):
+            raise TypeError(
+                f"{task.name}: {where}takes a list or tuple and a dict, not {args!r:.50} and {kwargs!r:.50}."
+            )
         if task.takes_context and "context" in kwargs:
             raise TypeError(f"{task.name}: the argument 'context' is given to the task when it runs.")
         result = TaskResult(
@@ -175,3 +185,13 @@ class RedisBackend(BaseTaskBackend):
             results.become(result, self.get_result(existing.id))
         except (TaskResultDoesNotExist, TaskqError):
             pass  # It ended meanwhile, or Redis went away: the answer above is what is known.
+
+
+def _pair(call: Call, index: int) -> tuple[Any, Any]:
+    try:
+        args, kwargs = call
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"calls[{index}] must be a pair of args and kwargs, as ((1,), {{}}), not {call!r:.50}."
+        ) from None
+    return args, kwargs

@@ -75,7 +75,7 @@ def check_policy(fields: dict[str, Any]) -> dict[str, Any]:
 def check_run_after(value: object) -> dict[str, datetime | timedelta | None]:
     """Return the fields that a moment or a delay goes into, or raise InvalidTask."""
     if isinstance(value, datetime):
-        return {"run_after": value, "delay": None}
+        return {"run_after": value, "run_after_delay": None}
     if not isinstance(value, timedelta):
         raise InvalidTask(f"run_after must be a datetime or a timedelta, not {value!r}.")
     try:
@@ -83,4 +83,4 @@ def check_run_after(value: object) -> dict[str, datetime | timedelta | None]:
     except OverflowError:
         if value > timedelta(0):
             raise InvalidTask("run_after lies beyond the year 9999.") from None
-    return {"run_after": None, "delay": value}
+    return {"run_after": None, "run_after_delay": value}

@@ -72,7 +72,7 @@ def to_record(result: TaskResult, conf: Options) -> NewRecord:
         queue=task.queue_name,
         envelope=envelope,
         priority=int(task.priority),
-        delay_ms=0 if task.delay is None else max(-(-task.delay // MILLISECOND), 0),
+        delay_ms=0 if task.run_after_delay is None else max(-(-task.run_after_delay // MILLISECOND), 0),
         at_ms=run_after or 0,
         key=task.idempotency_key,
         key_ttl_ms=conf.idempotency_ttl_ms,

@@ -43,7 +43,7 @@ class BackgroundTask(Task, Generic[P, R]):
     retry_on: ExceptionClasses = (BaseException,)  # Other exceptions make it a dead letter at once.
     bury_on: ExceptionClasses = ()  # These do so even when retry_on holds them.
     on_commit: bool | str | None = False
-    delay: timedelta | None = None  # Counts on Redis's clock, from the moment the record reaches it.
+    run_after_delay: timedelta | None = None  # Counts on Redis's clock, from the moment the record reaches it.
     idempotency_key: str | None = None
 
     def __post_init__(self) -> None:
@@ -52,7 +52,7 @@ class BackgroundTask(Task, Generic[P, R]):
         values["wire_name"] = self.wire_name or self.module_path
         for name, value in check_policy(values).items():
             object.__setattr__(self, name, value)
-        if self.delay is not None and not self.get_backend().supports_defer:
+        if self.run_after_delay is not None and not self.get_backend().supports_defer:
             raise InvalidTask("Backend does not support run_after.")
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:

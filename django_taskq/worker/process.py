@@ -113,6 +113,8 @@ class Child:
                 self._row_writer.pending -= 1
                 if run is not None:
                     self._settle(run)
+                # Only now may there be nothing left to do.
+                self._claims.hungry |= self._burst
             case Woken(queue):
                 self._waiter.waits = False
                 self._claims.hungry = True

@@ -140,7 +140,7 @@ def test_a_log_that_cannot_be_read_is_an_attempt_that_says_so(viewer, broker):
 
 def test_a_damaged_record_is_listed_and_its_page_says_so(viewer, broker):
     record_id = bury(broker)
-    broker.client.hset(broker.keys.run(record_id), mapping={"attempts": "x", "token": b"\xff"})
+    broker.client.hset(broker.keys.run(record_id), mapping={"state": "lost"})
     assert rows(viewer.get(url("deadletter"))) == [record_id]
     assert "What Redis holds can&#x27;t be read" in text_of(viewer.get(letter_url(record_id)))
 

@@ -283,3 +283,14 @@ def test_changed_settings_make_another_broker(backend, with_options):
 
     assert with_options(namespace="elsewhere").broker is not broker
     assert task_backends["default"].broker.keys.namespace == "elsewhere"
+
+
+@pytest.mark.parametrize("calls", [[(1, {})], [("ab", {})], [({"pk": 1}, {})], [((1,), "pk")], [(1,)], [1, 2]])
+def test_calls_of_the_wrong_shape_are_refused_by_their_number(backend, calls):
+    with pytest.raises(TypeError, match=r"calls\[0\]"):
+        tasks.add.enqueue_many(calls)
+
+
+def test_a_queue_that_is_not_in_the_settings_is_named_with_those_that_are():
+    with pytest.raises(InvalidTask, match=r"QUEUES of TASKS\['default'\] has: mail, reports"):
+        RedisBackend("default", {"QUEUES": ["reports", "mail"], "OPTIONS": {}}).validate_task(tasks.add)

@@ -136,8 +136,8 @@ def test_a_moment_and_a_delay_replace_each_other():
     later = datetime(2030, 1, 1, tzinfo=UTC)
     delayed = tasks.add.using(run_after=later).using(run_after=timedelta(hours=1))
 
-    assert (delayed.run_after, delayed.delay) == (None, timedelta(hours=1))
-    assert (delayed.using(run_after=later).run_after, delayed.using(run_after=later).delay) == (later, None)
+    assert (delayed.run_after, delayed.run_after_delay) == (None, timedelta(hours=1))
+    assert (delayed.using(run_after=later).run_after, delayed.using(run_after=later).run_after_delay) == (later, None)
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "a\nb", 5])
@@ -243,7 +243,8 @@ def test_a_delay_under_the_immediate_backend_is_refused_as_a_moment_is():
 
 def test_a_delay_under_the_dummy_backend_is_kept():
     with override_settings(TASKS={"default": {"BACKEND": DUMMY}}):
-        assert background(body).using(run_after=timedelta(seconds=1)).enqueue().task.delay == timedelta(seconds=1)
+        result = background(body).using(run_after=timedelta(seconds=1)).enqueue()
+    assert result.task.run_after_delay == timedelta(seconds=1)
 
 
 def test_the_context_of_another_backend_becomes_ours():
