@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from importlib import import_module
 
 from .compat import Task, base
@@ -60,7 +61,8 @@ def clashes() -> dict[str, list[str]]:
 
 def _registered(name: str, path: str) -> Task | None:
     """Return the task that was declared with a name: the one at this path, or else the first."""
-    declared = _declared.get(name, {})
+    # A module whose import failed half-way is gone again; what it declared before isn't fit to run.
+    declared = {at: task for at, task in _declared.get(name, {}).items() if task.func.__module__ in sys.modules}
     return declared.get(path) or next(iter(declared.values()), None)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import sys
 
 import pytest
@@ -78,6 +80,18 @@ def test_a_module_that_cannot_be_imported_is_only_absent(module, text, caplog):
     assert registry.find("taskq_broken.body") is None
     assert "taskq_broken can't be imported" in caplog.text
     assert caplog.records[0].exc_info
+
+
+def test_what_a_module_declared_before_its_import_failed_is_unknown(module):
+    module("taskq_half", "from django_taskq import background\n@background(name='half')\ndef body(): ...\n1 / 0\n")
+
+    for path in [None, "taskq_half.body", "an.older.place"]:
+        assert registry.find("half", path) is None
+    assert registry.find("taskq_half.body") is None
+
+    with contextlib.suppress(ZeroDivisionError):
+        importlib.import_module("taskq_half")
+    assert registry.find("half") is None
 
 
 def test_a_module_that_is_not_there_is_not_worth_a_line(caplog):
