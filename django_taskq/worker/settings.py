@@ -40,6 +40,11 @@ class Settings:
         return round(self.lease * 1000)
 
     @property
+    def served(self) -> tuple[str, ...]:
+        """The named queues without the excluded ones."""
+        return tuple(name for name in self.queues if name not in self.excluded)
+
+    @property
     def slots(self) -> int:
         """Leases that one child can hold."""
         return self.threads + self.coroutines

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from django.core.management import load_command_class
+from django.core.management import CommandError, call_command, load_command_class
+
+from django_taskq.compat import task_backends
+from django_taskq.management.commands.runtaskworker import start_line
+from django_taskq.worker.settings import Settings
+
+PATH = "django_taskq.backend.RedisBackend"
 
 
 def parse(*arguments):
@@ -30,3 +36,38 @@ def test_what_is_no_count_is_refused(text, capsys):
     with pytest.raises(SystemExit) as caught:
         parse("--threads", text)
     assert caught.value.code == 2
+
+
+@pytest.fixture
+def run(settings):
+    """Give a function that tries to start a worker and returns why it can't."""
+
+    def refused(*arguments, **entry):
+        settings.TASKS = {"default": {"BACKEND": PATH, **entry}}
+        with pytest.raises(CommandError) as caught:
+            call_command("runtaskworker", *arguments, skip_checks=True)
+        assert caught.value.returncode == 2
+        return str(caught.value)
+
+    return refused
+
+
+@pytest.mark.parametrize("arguments", [["-q", "default", "-x", "default"], ["-x", "mail,default"]])
+def test_a_worker_with_nothing_to_serve_is_refused(run, arguments):
+    text = run(*arguments, QUEUES=["default"])
+
+    assert text == "--exclude-queues leaves no queue to serve: it names all of default."
+
+
+@pytest.mark.parametrize(
+    ("queues", "excluded", "shown"),
+    [
+        (("mail", "default"), {"mail"}, "queues: default. "),
+        ((), {"mail", "bulk"}, "queues: all that are used but bulk, mail. "),
+        ((), set(), "queues: all that are used. "),
+    ],
+)
+def test_the_start_line_names_what_is_served(queues, excluded, shown):
+    line = start_line(Settings(name="w", queues=queues, excluded=frozenset(excluded)), task_backends["default"])
+
+    assert shown in line

@@ -68,6 +68,7 @@ class Command(BaseCommand):
         if reloads is None:
             reloads = django_settings.DEBUG and not options["burst"]
         settings = make_settings(backend, reloads, options)
+        check_settings(settings)
         export_path()
         supervisor = Supervisor(
             settings,
@@ -121,9 +122,20 @@ def listed_queues(backend: RedisBackend) -> tuple[str, ...]:
     return tuple(dict.fromkeys(backend.params.get("QUEUES", sorted(backend.queues))))
 
 
+def check_settings(settings: Settings) -> None:
+    """Refuse what a worker could never do anything with."""
+    if settings.queues and not settings.served:
+        raise CommandError(
+            f"--exclude-queues leaves no queue to serve: it names all of {', '.join(settings.queues)}.",
+            returncode=ExitCode.CONFIGURATION,
+        )
+
+
 def start_line(settings: Settings, backend: RedisBackend) -> str:
     """Say what is about to run, and what it asks of the databases."""
-    queues = ", ".join(settings.queues) or "all that are used"
+    queues = ", ".join(settings.served) or "all that are used"
+    if not settings.queues and settings.excluded:
+        queues += f" but {', '.join(sorted(settings.excluded))}"
     # Each thread has a connection, the coroutines of a child share one, and so do its rows.
     each = settings.processes * (settings.threads + 1)
     if backend.conf.keeps_records:
