@@ -52,6 +52,17 @@ def run(settings):
     return refused
 
 
+@pytest.mark.parametrize(("name", "hint"), [("nope", ""), ("mial", " Did you mean 'mail'?")])
+def test_a_queue_that_the_backend_does_not_have_is_refused(run, name, hint):
+    text = run("-q", f"default,{name}", QUEUES=["default", "mail"])
+
+    assert text == f"{name!r} isn't in QUEUES of TASKS['default'] (default, mail).{hint}"
+
+
+def test_any_queue_may_be_served_where_the_backend_lists_none(run):
+    assert "--exclude-queues" in run("-q", "nope", "-x", "nope", QUEUES=[])
+
+
 @pytest.mark.parametrize("arguments", [["-q", "default", "-x", "default"], ["-x", "mail,default"]])
 def test_a_worker_with_nothing_to_serve_is_refused(run, arguments):
     text = run(*arguments, QUEUES=["default"])

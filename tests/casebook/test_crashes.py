@@ -120,7 +120,7 @@ def test_c03_what_a_killed_worker_claimed_without_hearing_of_it_runs_elsewhere(s
 def test_c04_a_reaper_that_ends_within_its_pass_holds_up_no_other(
     end, start_worker, start_ready, ended, noted, notes, proxy
 ):
-    reaper = start_ready("reaper", "--queues", "other", lease=LEASE / 1000, TASKQ_TEST_URL=proxy.url)
+    reaper = start_ready("reaper", "--queues", "mail", lease=LEASE / 1000, TASKQ_TEST_URL=proxy.url)
     proxy.lose_reply_to(sha_of("expired"), "hang")
     result = hold.enqueue()
     victim = start_worker(lease=LEASE / 1000)

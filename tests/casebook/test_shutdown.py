@@ -47,9 +47,10 @@ def test_c20_short_tasks_do_not_wait_behind_a_long_one(start_ready, ended, noted
 
 def test_c21_a_stopping_worker_gives_back_nothing_that_runs(start_ready, ended, noted, notes, inspector):
     results = [hold.using(queue_name=side).enqueue(side, f"go {side}") for side in ("left", "right")]
-    worker = start_ready("stopping", "--queues", "left,right", "--threads", "2", lease=LEASE / 1000)
+    sides = {"lease": LEASE / 1000, "TASKQ_TEST_ALL_QUEUES": "1"}
+    worker = start_ready("stopping", "--queues", "left,right", "--threads", "2", **sides)
     noted("begin left", "begin right")
-    start_ready("other", "--queues", "left,right", lease=LEASE / 1000)
+    start_ready("other", "--queues", "left,right", **sides)
     unstarted = add.using(queue_name="left").enqueue(1)
     ended(unstarted)
 

@@ -43,7 +43,8 @@ def copy(bakery, tmp_path, redis_url):
     """Give the project of the tutorial to a test, on its own Redis."""
     folder = shutil.copytree(bakery, tmp_path / "bakery")
     settings = folder / "bakery" / "settings.py"
-    settings.write_text(settings.read_text().replace("redis://127.0.0.1:1/0", redis_url))
+    text = settings.read_text().replace("redis://127.0.0.1:1/0", redis_url)
+    settings.write_text(text.replace('"QUEUES": ["default"]', '"QUEUES": ["default", "mail"]'))
     project = Project(folder, redis_url)
     yield project
     project.stop()
@@ -63,8 +64,6 @@ def test_each_snippet_of_a_page_runs(page, copy):
 
 @pytest.mark.timeout(120)
 def test_each_snippet_of_the_readme_runs(copy):
-    settings = copy.folder / "bakery" / "settings.py"
-    settings.write_text(settings.read_text().replace('"QUEUES": ["default"]', '"QUEUES": ["default", "mail"]'))
     scripts = [step for step in steps((ROOT / "README.md").read_text()) if step.kind == "script"]
     assert len(scripts) == 2
     for step in scripts:

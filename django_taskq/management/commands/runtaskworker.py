@@ -20,6 +20,7 @@ from django.db import connections
 from ...backend import RedisBackend
 from ...broker.keys import NAME_BYTES, check_queue_name, check_worker_name
 from ...compat import DEFAULT_TASK_BACKEND_ALIAS, task_backends
+from ...conf import did_you_mean
 from ...worker.settings import Settings
 from ...worker.supervisor import ExitCode, Supervisor
 from ..application import connect
@@ -68,7 +69,7 @@ class Command(BaseCommand):
         if reloads is None:
             reloads = django_settings.DEBUG and not options["burst"]
         settings = make_settings(backend, reloads, options)
-        check_settings(settings)
+        check_settings(settings, backend)
         export_path()
         supervisor = Supervisor(
             settings,
@@ -122,13 +123,20 @@ def listed_queues(backend: RedisBackend) -> tuple[str, ...]:
     return tuple(dict.fromkeys(backend.params.get("QUEUES", sorted(backend.queues))))
 
 
-def check_settings(settings: Settings) -> None:
+def check_settings(settings: Settings, backend: RedisBackend) -> None:
     """Refuse what a worker could never do anything with."""
+    if problem := _queue_problem(settings, listed_queues(backend), backend.alias):
+        raise CommandError(problem, returncode=ExitCode.CONFIGURATION)
+
+
+def _queue_problem(settings: Settings, listed: tuple[str, ...], alias: str) -> str | None:
+    for name in settings.queues:
+        if listed and name not in listed:
+            where = f"QUEUES of TASKS[{alias!r}] ({', '.join(listed)})"
+            return f"{name!r} isn't in {where}.{did_you_mean(name, listed)}"
     if settings.queues and not settings.served:
-        raise CommandError(
-            f"--exclude-queues leaves no queue to serve: it names all of {', '.join(settings.queues)}.",
-            returncode=ExitCode.CONFIGURATION,
-        )
+        return f"--exclude-queues leaves no queue to serve: it names all of {', '.join(settings.queues)}."
+    return None
 
 
 def start_line(settings: Settings, backend: RedisBackend) -> str:
