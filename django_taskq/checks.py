@@ -16,7 +16,7 @@ from . import registry
 from .broker.exceptions import InvalidName
 from .broker.keys import check_queue_name
 from .compat import DEFAULT_TASK_QUEUE_NAME
-from .conf import Options, Problem, did_you_mean
+from .conf import Options, Problem, did_you_mean, misplaced
 
 
 def check_backend(alias: str, params: Mapping[str, Any]) -> list[CheckMessage]:
@@ -25,7 +25,7 @@ def check_backend(alias: str, params: Mapping[str, Any]) -> list[CheckMessage]:
     where = f"TASKS[{alias!r}]"
     messages: list[CheckMessage] = [
         Error(problem.text, hint=problem.hint, obj=where, id=f"django_taskq.{problem.code}")
-        for problem in Options.problems(options)
+        for problem in [*misplaced(params), *Options.problems(options)]
     ]
     on_commit = options.get("on_commit") if isinstance(options, Mapping) else None
     if isinstance(on_commit, str) and on_commit not in settings.DATABASES:

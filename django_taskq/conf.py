@@ -38,9 +38,9 @@ def milliseconds(seconds: float) -> int:
     return math.ceil(seconds * 1000 - 1e-6) or int(seconds > 0)
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Return the question that helps with a mistyped name, or nothing."""
-    near = get_close_matches(name, list(known), n=1)
+    near = get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
@@ -163,6 +163,9 @@ class _Rule(NamedTuple):
     hint: str
 
 
+#: What Django reads of an entry of TASKS.
+_ENTRY = ("BACKEND", "QUEUES", "OPTIONS")
+
 _RULES = {
     "url": _Rule(_check_url, "For example redis://localhost:6379/0."),
     "namespace": _Rule(check_namespace, "A short prefix without { } : *."),
@@ -180,6 +183,17 @@ _RULES = {
     "records": _Rule(check_records, "'finished' writes a row when a task ends."),
     "records_ttl": _Rule(check_records_ttl, "None keeps rows until they are pruned by hand."),
 }
+
+
+def misplaced(entry: Mapping[str, Any]) -> list[Problem]:
+    """Return which keys of an entry of TASKS are options, or mistyped names of Django's own; any other is allowed."""
+    found = []
+    for key in map(str, entry):
+        if key.lower() in _RULES:
+            found.append(Problem(f"{key!r} belongs into OPTIONS.", f'"OPTIONS": {{"{key.lower()}": …}}', "E001"))
+        elif key not in _ENTRY and (hint := did_you_mean(key.upper(), _ENTRY, cutoff=0.8)):
+            found.append(Problem(f"Unknown key {key!r}.", hint.strip(), "E001"))
+    return found
 
 
 def _problem(name: Any, value: object) -> Problem | None:

@@ -50,6 +50,7 @@ def no_network(monkeypatch):
         {"QUEUES": ("default", "späti")},
         {"OPTIONS": {"url": "rediss://user:secret@redis.invalid:6380/1", "timeout": 0.3, "lease_seconds": 0.25}},
         {"OPTIONS": {"on_commit": "other", "max_attempts": 1}},
+        {"ID_FUNCTION": "x", "worker": {}, "LOCATION": ""},
     ],
 )
 def test_what_is_right_is_passed_over(entry):
@@ -63,6 +64,24 @@ def test_an_unknown_option_is_named_with_the_near_one():
     assert "'lease_second'" in message.msg
     assert message.hint == "Did you mean 'lease_seconds'?"
     assert message.obj == "TASKS['default']"
+
+
+@pytest.mark.parametrize("key", ["url", "lease_seconds", "URL"])
+def test_an_option_one_level_too_high_is_named(key):
+    (message,) = messages(**{key: "redis://localhost"})
+
+    assert message.id == "django_taskq.E001"
+    assert message.msg == f"{key!r} belongs into OPTIONS."
+    assert message.obj == "TASKS['default']"
+
+
+@pytest.mark.parametrize(("key", "meant"), [("QUEUE", "QUEUES"), ("queues", "QUEUES"), ("OPTION", "OPTIONS")])
+def test_a_mistyped_key_is_named_with_the_near_one(key, meant):
+    (message,) = messages(**{key: {}})
+
+    assert message.id == "django_taskq.E001"
+    assert message.msg == f"Unknown key {key!r}."
+    assert message.hint == f"Did you mean {meant!r}?"
 
 
 @pytest.mark.parametrize(
