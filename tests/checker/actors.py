@@ -324,14 +324,17 @@ class Admin:
                 self.seen.append((fact.id, fact.died_at))
         del self.seen[:-8]
 
+    def choose(self) -> list[tuple[str, int]]:
+        start = self.world.dice.pick(len(self.seen))
+        return self.seen[start : start + 1 + self.world.dice.pick(2)]
+
     def requeue(self) -> None:
-        record_id, died_at = self.world.dice.choose(self.seen)
-        delay = self.world.dice.choose(self.world.theme.delays)
-        self.world.send(lambda: self.world.broker.requeue([(record_id, died_at, delay)]))
+        chosen, delay = self.choose(), self.world.dice.choose(self.world.theme.delays)
+        self.world.send(lambda: self.world.broker.requeue([(*pair, delay) for pair in chosen]))
 
     def discard(self) -> None:
-        pair, ttl = self.world.dice.choose(self.seen), self.world.dice.choose(RESULT_TTLS)
-        self.world.send(lambda: self.world.broker.discard([pair], ttl))
+        chosen, ttl = self.choose(), self.world.dice.choose(RESULT_TTLS)
+        self.world.send(lambda: self.world.broker.discard(chosen, ttl))
 
     def cancel(self) -> None:
         leased = sorted(fact.id for fact in self.world.model.of_state("leased"))
@@ -390,6 +393,7 @@ class Producer:
 
     def enqueue(self) -> None:
         records = [self.make() for _ in range(1 + self.world.dice.pick(self.world.theme.batch))]
+        records += records[:1] if self.world.dice.pick(12) == 11 else []
         self.unanswered.append((self.world.clock.now, records))
         self._push(len(self.unanswered) - 1)
 

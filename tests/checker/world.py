@@ -159,11 +159,11 @@ class World:
 
     # --- what befalls Redis
 
-    def excuse(self) -> None:
-        """Nobody's lease is known to Redis as it was: others may get the same records."""
+    def excuse(self, record_id: str | None = None) -> None:
+        """Leases, or one, are not known to Redis as they were: others may get the same records."""
         for holder in self.holders():
             for held in holder.board.values():
-                held.excused = True
+                held.excused = held.excused or record_id in (None, held.lease.id)
 
     def late_request_arrives(self) -> None:
         self.wire.deliver(self.dice.pick(len(self.wire.late)))
@@ -222,6 +222,7 @@ class World:
         for queue, part, _ in self.wire.view.places[fact.id]:
             self.server.zrem(f"{{t}}:queue:{queue}:{part}", fact.id)
         fact.displaced = True
+        self.excuse(fact.id)
         self.strays.add((fact.id, fact.token))
         self.wire.look()
 
