@@ -17,6 +17,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import ClassVar
 
 from ..broker.exceptions import TaskqError
@@ -44,13 +45,19 @@ class TaskSignal(Exception):
 
 
 class Retry(TaskSignal):
-    """Fail this attempt and run the task again, `after` seconds from now; None leaves that to its backoff."""
+    """Fail this attempt and run the task again, `after` seconds or a timedelta from now; None: as its backoff says."""
 
     #: For subclasses that don't call this class's __init__, as `Bury.reason`.
     after: float | None = None
 
-    def __init__(self, after: float | None = None) -> None:
-        if after is not None and not 0 <= after <= MOST_SECONDS:
+    def __init__(self, after: float | timedelta | None = None) -> None:
+        if isinstance(after, timedelta):
+            after = after.total_seconds()
+        try:
+            is_usable = after is None or 0 <= after <= MOST_SECONDS
+        except TypeError:
+            raise TypeError(f"Retry takes a number of seconds or a timedelta, not {after!r}.") from None
+        if not is_usable:
             raise ValueError(f"Retry takes a number of seconds from 0 to {MOST_SECONDS}, not {after!r}.")
         self.after = after
         super().__init__("The task asked to be retried" + (f" after {after} s." if after is not None else "."))

@@ -145,12 +145,14 @@ class Nursery:
         stall = self._settings.stall_timeout
         if any(child.board.overdue(now - LIMIT_GRACE)):
             late = [*child.board.overdue(now)]
-            logger.error(
-                "Killing child %s: %s ran on after the time limit", child.id, ", ".join(each.id for each in late)
-            )
+            # It is killed again until it is gone, and told of once.
+            if child.cause is not TaskTimeout:
+                ids = ", ".join(each.id for each in late)
+                logger.error("Killing child %s: %s ran on after the time limit", child.id, ids)
             child.end(TaskTimeout, late)
         elif stall and child.stood_still_for() > stall and not child.board.done:
-            logger.error("Killing child %s: it stood still for %.0f s", child.id, stall)
+            if child.cause is not WorkerStalled:
+                logger.error("Killing child %s: it stood still for %.0f s", child.id, stall)
             child.end(WorkerStalled)
         elif (child.deadline is not None and now > child.deadline) or self._waits_for_nothing(child, now):
             child.end(None)

@@ -6,7 +6,7 @@ import pytest
 from django.core.management import CommandError, call_command, load_command_class
 
 from django_taskq.compat import task_backends
-from django_taskq.management.commands.runtaskworker import start_line
+from django_taskq.management.commands.runtaskworker import check_settings, start_line
 from django_taskq.worker.settings import Settings
 
 PATH = "django_taskq.backend.RedisBackend"
@@ -82,3 +82,17 @@ def test_the_start_line_names_what_is_served(queues, excluded, shown):
     line = start_line(Settings(name="w", queues=queues, excluded=frozenset(excluded)), task_backends["default"])
 
     assert shown in line
+
+
+def test_a_health_file_that_cannot_be_written_is_refused(run, tmp_path):
+    (tmp_path / "file").touch()
+
+    assert "No such file or directory" in run("--health-file", str(tmp_path / "missing" / "health"))
+    assert "Not a directory" in run("--health-file", str(tmp_path / "file" / "health"))
+    assert "is a folder" in run("--health-file", str(tmp_path))
+
+
+def test_looking_whether_the_health_file_can_be_written_leaves_nothing(tmp_path):
+    check_settings(Settings(name="w", health_file=tmp_path / "health"), task_backends["default"])
+
+    assert [*tmp_path.iterdir()] == []

@@ -10,6 +10,7 @@ import sys
 from argparse import ArgumentTypeError, BooleanOptionalAction
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from django.conf import settings as django_settings
@@ -125,7 +126,8 @@ def listed_queues(backend: RedisBackend) -> tuple[str, ...]:
 
 def check_settings(settings: Settings, backend: RedisBackend) -> None:
     """Refuse what a worker could never do anything with."""
-    if problem := _queue_problem(settings, listed_queues(backend), backend.alias):
+    problem = _queue_problem(settings, listed_queues(backend), backend.alias) or _file_problem(settings.health_file)
+    if problem:
         raise CommandError(problem, returncode=ExitCode.CONFIGURATION)
 
 
@@ -136,6 +138,19 @@ def _queue_problem(settings: Settings, listed: tuple[str, ...], alias: str) -> s
             return f"{name!r} isn't in {where}.{did_you_mean(name, listed)}"
     if settings.queues and not settings.served:
         return f"--exclude-queues leaves no queue to serve: it names all of {', '.join(settings.queues)}."
+    return None
+
+
+def _file_problem(path: Path | None) -> str | None:
+    if path is None:
+        return None
+    if path.is_dir():
+        return f"--health-file must name a file, and {str(path)!r} is a folder."
+    try:
+        # Only a try tells: an administrator may write where the file system lets nobody.
+        TemporaryFile(dir=path.parent, prefix=f".{path.name}.").close()
+    except OSError as error:
+        return f"--health-file can't be written: {error}"
     return None
 
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from django_taskq.worker import nursery as nursery_module
+from django_taskq.worker.exceptions import WorkerLost
 from django_taskq.worker.nursery import Nursery
 from django_taskq.worker.settings import Settings
 
@@ -59,3 +60,25 @@ def test_processes_of_suspects_take_no_place(nursery):
     nursery.fill()
 
     assert len(nursery.serving) == 2
+
+
+@pytest.mark.parametrize(
+    ("overdue", "still", "text"),
+    [(["late"], 0, "late ran on after the time limit"), ([], 309, "it stood still for 300 s")],
+)
+def test_a_child_that_is_killed_until_it_is_gone_is_told_of_once(nursery, caplog, overdue, still, text):
+    late = [SimpleNamespace(id=each) for each in overdue]
+    board = SimpleNamespace(done=False, overdue=lambda at: late)
+    killed = []
+
+    def end(cause, culprits=()):
+        child.cause = cause
+        killed.append(cause)
+
+    child = SimpleNamespace(id="w.1", board=board, cause=WorkerLost, end=end, stood_still_for=lambda: still)
+    for _ in range(3):
+        nursery._watch_ready(child, 0.0)
+
+    assert len(killed) == 3
+    assert len(caplog.records) == 1
+    assert text in caplog.text
