@@ -133,7 +133,12 @@ ONCE = [
         "an ended record stays as long as its result", "lost", "ends", "_ending", KEEP, KEEP.replace("result_ttl, ", "")
     ),
     without(
-        "an ended record stays as long as its key", "key", "ends", "_ending", KEEP, KEEP.replace("head.key_ttl, ", "")
+        "an ended record stays as long as its key",
+        "key, word",
+        "ends",
+        "_ending",
+        KEEP,
+        KEEP.replace("head.key_ttl, ", ""),
     ),
     without("an ended record stays a minute", "doubled, word", "ends", "_ending", KEEP, KEEP.replace("MINUTE, ", "")),
     without(

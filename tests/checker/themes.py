@@ -49,6 +49,8 @@ class Theme:
     #: Milliseconds that may pass: nothing much, until a delay, a wait, a lease, the least TTL, and long ones.
     lapses: tuple[int, ...] = (*(1, 40, 300, 1_000) * 4, *(2_000, WAIT, LEASE) * 2, 61_000, 2 * HOUR)
     troubles: tuple[str, ...] = TROUBLES
+    #: Milliseconds that the server's clock may be set back by; after the last, leases end more than a day ahead.
+    setbacks: tuple[int, ...] = (1, 5_000, 100_000, 25 * HOUR)
     #: How often an attempt is ended, and a lease renewed.
     haste: int = 2
     patience: int = 1
@@ -70,16 +72,17 @@ THEMES = {
     "cancels": Theme({"admin": 15}, ways=("bury", "fail", "release", "complete"), haste=1),
     "keys": Theme({"admin": 12, "producer": 20}, keys=("k0", "k0", "k1"), delays=(0, 0, 300)),
     "lapses": Theme(
-        {"reaper": 25, "time": 16},
+        {"reaper": 25, "time": 16, "trouble": 6},
         lapses=(1_000, 2_000, 2_000, WAIT, LEASE),
         troubles=("clock_back", "clock_back", "burn", "displace"),
+        setbacks=(5_000, 25 * HOUR),
         haste=1,
         patience=2,
     ),
     "wakes": Theme(
-        {"child": 50, "producer": 25, "crash": 1, "trouble": 1},
-        ways=("complete", "fail", "release"),
-        delays=(0, 0, 300, 1_000, 2_000, 2_000),
+        {"child": 50, "producer": 25, "crash": 3, "trouble": 1},
+        ways=("complete", "fail", "release", "release"),
+        delays=(0, 0, 0, 300, 1_000, 2_000, 2_000),
         lapses=(1, 40, 300, 1_000, 2_000, WAIT),
         batch=3,
     ),

@@ -245,7 +245,7 @@ class World:
         self.set_back(20_000)
 
     def clock_back(self) -> None:
-        self.set_back(self.dice.choose((1, 5_000, 100_000, 25 * HOUR)))
+        self.set_back(self.dice.choose(self.theme.setbacks))
 
     # --- what must hold between requests
 
