@@ -87,7 +87,13 @@ def test_the_shop_is_served_until_a_signal_and_all_ends_with_it(number, redis_ur
     port = next(free_ports(0))
     command = [*DEMO, "--port", str(port)]
     process = subprocess.Popen(
-        command, cwd=ROOT, env=environment(TASKQ_REDIS_URL=redis_url), stdout=subprocess.PIPE, text=True
+        command,
+        cwd=ROOT,
+        env=environment(TASKQ_REDIS_URL=redis_url),
+        stdout=subprocess.PIPE,
+        text=True,
+        # A shell that runs the tests in the background has them ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     lines = []
     reader = threading.Thread(target=lambda: lines.extend(process.stdout), daemon=True)
