@@ -154,6 +154,8 @@ class Project:
                 stdout=file,
                 stderr=file,
                 start_new_session=True,
+                # A shell that runs the tests in the background has them ignore it.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
         self.running[command] = process, log
         wait_until(lambda: ready(log.read_text()) or process.poll() is not None, 30, command)
