@@ -31,7 +31,7 @@ def serve(
 ) -> None:
     """Be a child: the target of its process."""
     ignore_group_signals()
-    os.register_at_fork(after_in_child=_restore_signals)
+    os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals_through, after_in_child=_restore_signals)
     show_stacks_on_request()
     die_with_supervisor()
     inbox = Inbox()
@@ -49,10 +49,20 @@ def _nothing(*_: object) -> None:
     pass
 
 
+def _hold_signals() -> None:
+    """Let none come between the fork and `_restore_signals`: it would do nothing."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, GROUP_SIGNALS)
+
+
+def _let_signals_through() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, GROUP_SIGNALS)
+
+
 def _restore_signals() -> None:
     """Let processes that a task forks, such as those of `multiprocessing`, be ended by a signal."""
     for number in GROUP_SIGNALS:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    _let_signals_through()
 
 
 def show_stacks_on_request() -> None:
