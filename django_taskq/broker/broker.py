@@ -61,7 +61,7 @@ class Broker:
         """Store records, each once however often it is sent, in one round trip per 1,000 or 1 MiB."""
         enqueued: list[Enqueued] = []
         for batch in _batches(records):
-            reply = self._run("enqueue", [argument for record in batch for argument in _enqueue_arguments(record)])
+            reply = self.run("enqueue", [argument for record in batch for argument in _enqueue_arguments(record)])
             for word, record_id, state, at in _groups(reply, 4):
                 enqueued.append(Enqueued(word.decode(), record_id.decode(), State(state.decode()), int(at)))
         return enqueued
@@ -115,16 +115,12 @@ class Broker:
 
     def renew(self, leases: Sequence[Renewable], lease_ms: int) -> list[str]:
         """Push leases (id, queue, token) further; return OK, CANCEL (held, but asked to stop) or LOST for each."""
-        words: list[str] = []
-        for start in range(0, len(leases), BATCH_RECORDS):
-            page = leases[start : start + BATCH_RECORDS]
-            words += self._words("renew", [lease_ms, *(part for lease in page for part in lease)])
-        return words
+        return self._words("renew", [lease_ms], leases)
 
     def expired(self, queues: Sequence[str], limit: int = 100, *, besides: Sequence[str] = ()) -> Expired:
         """Read a page of lapsed leases `besides` some; the caller decides, then sends Retry or Bury with `lapsed`."""
         names = [check_queue_name(queue) for queue in queues]
-        now, next_lapse_ms, *rest = self._run("expired", [limit, len(besides), *besides, *names])
+        now, next_lapse_ms, *rest = self.run("expired", [limit, len(besides), *besides, *names])
         leases = [
             _lease(group[:7], int(now), deadline=0.0, cancel_requested=bool(group[7])) for group in _groups(rest, 8)
         ]
@@ -132,36 +128,22 @@ class Broker:
 
     def promote(self, record_id: str) -> str:
         """Make a scheduled record ready now; DONE, MISSING or ORPHANED."""
-        return str(self._run("promote", [record_id]).decode())
+        return str(self.run("promote", [record_id]).decode())
 
     def cancel(self, ids: Sequence[str], result_ttl_ms: int = _CANCELLED_TTL_MS) -> list[str]:
         """Cancel waiting records and ask leased ones to stop.
 
         Words: DONE, ASKED, ALREADY (cancelled before), ENDED (succeeded or dead), MISSING, ORPHANED.
         """
-        return [
-            word
-            for start in range(0, len(ids), BATCH_RECORDS)
-            for word in self._words("cancel", [result_ttl_ms, *ids[start : start + BATCH_RECORDS]])
-        ]
+        return self._words("cancel", [result_ttl_ms], [(record_id,) for record_id in ids])
 
     def requeue(self, dead: Sequence[tuple[str, int, int]]) -> list[str]:
         """Give dead letters (id, died_at, delay_ms) new attempts: DONE, CHANGED, TAKEN or ORPHANED for each."""
-        return [
-            word
-            for start in range(0, len(dead), BATCH_RECORDS)
-            for word in self._words("requeue", [part for one in dead[start : start + BATCH_RECORDS] for part in one])
-        ]
+        return self._words("requeue", [], dead)
 
     def discard(self, dead: Sequence[tuple[str, int]], result_ttl_ms: int = _CANCELLED_TTL_MS) -> list[str]:
         """Cancel dead letters (id, died_at): DONE, CHANGED or ORPHANED for each."""
-        return [
-            word
-            for start in range(0, len(dead), BATCH_RECORDS)
-            for word in self._words(
-                "discard", [result_ttl_ms, *(part for one in dead[start : start + BATCH_RECORDS] for part in one)]
-            )
-        ]
+        return self._words("discard", [result_ttl_ms], dead)
 
     def wait(self, queues: Sequence[str], seconds: float) -> str | None:
         """Wait for work; return the queue whose marker was popped, which obliges to claim or `arm`, or None."""
@@ -181,7 +163,7 @@ class Broker:
     def heartbeat(self, worker: str, fields: Mapping[str, str | int | float], ttl_ms: int) -> int:
         """Write a worker's presence, or take it away when there are no fields; return how many workers there are."""
         presence = [str(part) for pair in fields.items() for part in pair]
-        return int(self._run("heartbeat", [check_worker_name(worker), ttl_ms, *presence]))
+        return int(self.run("heartbeat", [check_worker_name(worker), ttl_ms, *presence]))
 
     def ping(self) -> None:
         """Raise when Redis can't be used now."""
@@ -196,10 +178,13 @@ class Broker:
         """Run one script and return its reply."""
         return run(self.client, self.keys.queues, [Call(script, arguments)])[0]
 
-    _run = run
-
-    def _words(self, script: str, arguments: Sequence[Argument]) -> list[str]:
-        return [word.decode() for word in self._run(script, arguments)]
+    def _words(self, script: str, common: Sequence[Argument], groups: Sequence[Sequence[Argument]]) -> list[str]:
+        """Run a script over groups of arguments, a thousand in one call; return its word for each group."""
+        words: list[str] = []
+        for start in range(0, len(groups), BATCH_RECORDS):
+            page = (part for group in groups[start : start + BATCH_RECORDS] for part in group)
+            words += [word.decode() for word in self.run(script, [*common, *page])]
+        return words
 
     def _settle(self, settlement: Settlement) -> str:
         return self.exchange((settlement,), None)[0][0]
