@@ -39,7 +39,8 @@ class Child:
     def __init__(self, child: str, settings: Settings, application: Application, board: Board, inbox: Inbox) -> None:
         self._inbox = inbox
         self._burst = settings.burst
-        self._broker = application.broker
+        # What a claim leased without our hearing of it must be asked about before it lapses.
+        self._broker = application.broker.hastier(settings.patience)
         self._board = board
         self._pool = Pool(application, board, self._inbox, child, settings.threads, settings.coroutines)
         rows = application.rows

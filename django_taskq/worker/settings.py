@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+#: Seconds to wait for Redis to reply, at least.
+SHORTEST_PATIENCE = 0.5
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -38,6 +41,11 @@ class Settings:
     @property
     def lease_ms(self) -> int:
         return round(self.lease * 1000)
+
+    @property
+    def patience(self) -> float:
+        """Seconds to wait for Redis to reply: a connection that fell silent is given up while the lease holds."""
+        return max(self.lease / 3, SHORTEST_PATIENCE)
 
     @property
     def served(self) -> tuple[str, ...]:

@@ -29,8 +29,6 @@ logger = logging.getLogger("django_taskq.worker")
 
 #: Seconds after which the main loop looks at everything, and the same while it waits for something to end.
 TICK, SHORT_TICK = 0.5, 0.05
-#: Seconds to wait for the answer to a renewal, at least.
-SHORTEST_TIMEOUT = 0.5
 #: Seconds that giving back leases may take after the children were killed.
 RELEASE_PATIENCE = 5.0
 #: Seconds that Redis may take to answer when nothing else keeps the worker, and to hear its last words.
@@ -73,9 +71,7 @@ class Supervisor:
             context.set_forkserver_preload([*preload])
         self._recovery = Recovery(application, settings, Queues(settings, broker))
         self._nursery = Nursery(cast(Context, context), settings, connect, self._recovery, self._signals.look)
-        # A connection that fell silent must be given up while there is time to renew on another.
-        hasty = broker.hastier(max(settings.lease / 3, SHORTEST_TIMEOUT))
-        renewal = Renewal(hasty, settings.lease, lambda: self._nursery.boards)
+        renewal = Renewal(broker.hastier(settings.patience), settings.lease, lambda: self._nursery.boards)
         presence = Presence(broker, settings.name, settings.lease, lambda: self._report.presence())
         self._recovering = Duty("recovery", self._recovery.work)
         self._duties = [

@@ -19,11 +19,13 @@ class Proxy:
         self.opened = 0
         #: Seconds by which each reply is late.
         self.delay = 0.0
-        #: Set when a reply was lost: the server has executed the request.
+        #: Set when something was lost; after `lose_reply_to`, the server has executed the request.
         self.has_lost = threading.Event()
         self.port = 0
         self._sockets: list[socket.socket] = []
-        self._trigger: tuple[bytes, str] | None = None
+        self._trigger: tuple[bytes, str, bool] | None = None
+        #: Set when what was kept back may arrive.
+        self._late = threading.Event()
         #: One for all connections that were opened since the last `silence`.
         self._flows: list[threading.Event] = []
         self._let_flow()
@@ -35,7 +37,23 @@ class Proxy:
 
     def lose_reply_to(self, request: bytes, how: str) -> None:
         """Lose the next reply to what contains `request`: `cut` the connection instead, or let it `hang`."""
-        self._trigger = (request, how)
+        self._lose(request, how, True)
+
+    def lose_request(self, request: bytes, how: str) -> None:
+        """Keep what contains `request` from the server, the next time: `cut` the connection, or let it `hang`.
+
+        What hangs arrives after `deliver`.
+        """
+        self._lose(request, how, False)
+
+    def _lose(self, request: bytes, how: str, executed: bool) -> None:
+        self.has_lost.clear()
+        self._late.clear()
+        self._trigger = (request, how, executed)
+
+    def deliver(self) -> None:
+        """Let a request that hangs arrive, late."""
+        self._late.set()
 
     def pass_all(self) -> None:
         self._trigger = None
@@ -58,9 +76,7 @@ class Proxy:
 
     def cut(self) -> None:
         """End every open connection."""
-        for one in self._sockets:
-            with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+        _end(*self._sockets)
 
     def accept(self) -> None:
         """Take connections, at the port that they were refused at."""
@@ -79,8 +95,8 @@ class Proxy:
     def close(self) -> None:
         self.refuse()
         self.cut()
-        for flow in self._flows:
-            flow.set()
+        for held in (*self._flows, self._late):
+            held.set()
         for one in self._sockets:
             one.close()
 
@@ -106,11 +122,19 @@ class Proxy:
     def _requests(self, client: socket.socket, server: socket.socket, lost: list[str], flow: threading.Event) -> None:
         for data in _chunks(client):
             if self._trigger is not None and self._trigger[0] in data:
-                lost.append(self._trigger[1])
-                self._trigger = None
+                (_, how, executed), self._trigger = self._trigger, None
+                lost.append(how)
+                if not executed:
+                    self.has_lost.set()
+                    if how == "cut":
+                        _end(client, server)
+                        return
+                    self._late.wait()
             flow.wait()
             with contextlib.suppress(OSError):
                 server.sendall(data)
+        # A peer that vanishes says no farewell.
+        flow.wait()
         with contextlib.suppress(OSError):
             server.shutdown(socket.SHUT_WR)
 
@@ -126,8 +150,15 @@ class Proxy:
             flow.wait()
             with contextlib.suppress(OSError):
                 client.sendall(data)
+        flow.wait()
         with contextlib.suppress(OSError):
             client.shutdown(socket.SHUT_RDWR)
+
+
+def _end(*sockets: socket.socket) -> None:
+    for one in sockets:
+        with contextlib.suppress(OSError):
+            one.shutdown(socket.SHUT_RDWR)
 
 
 def _chunks(one: socket.socket) -> Iterator[bytes]:
