@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeGuard
 
 from asgiref.sync import sync_to_async
 from django.core.checks import CheckMessage
@@ -81,12 +81,16 @@ class RedisBackend(BaseTaskBackend):
             check_queue_name(task.queue_name)
         except InvalidName as error:
             raise InvalidTask(str(error)) from error
+        # Of options that can't be used, the system checks tell, and so does the first use.
+        default = self.options.get("on_commit", True) if isinstance(self.options, Mapping) else True
+        if self._has_outbox(task) and (default if task.on_commit is None else task.on_commit) is False:
+            raise InvalidTask(f"{task.name} has an outbox, and with on_commit=False it can't: say outbox=False.")
 
     def enqueue(  # type: ignore[override]  # generic in django-stubs
         self, task: Task, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> TaskResult:
         self.validate_task(task)
-        draft = self._draft(task, args, kwargs, "")
+        draft = self._draft(task, args, kwargs, "", self._record_alias(task))
         self._send(task, [draft])
         return draft[0]
 
@@ -100,7 +104,8 @@ class RedisBackend(BaseTaskBackend):
     def enqueue_many(self, task: Task, calls: Iterable[Call]) -> list[TaskResult]:
         """Enqueue a task once for each pair of args and kwargs; nothing is stored when one of them is refused."""
         self.validate_task(task)
-        drafts = [self._draft(task, *_pair(call, index), f"calls[{index}] ") for index, call in enumerate(calls)]
+        alias = self._record_alias(task)
+        drafts = [self._draft(task, *_pair(call, index), f"calls[{index}] ", alias) for index, call in enumerate(calls)]
         if len(drafts) > 1 and as_background(task).idempotency_key is not None:
             raise ValueError("One idempotency key can't stand for several tasks: enqueue them one by one.")
         if drafts:
@@ -134,7 +139,24 @@ class RedisBackend(BaseTaskBackend):
         chosen = as_background(task).on_commit
         return self.conf.on_commit if chosen is None else chosen
 
-    def _draft(self, task: Task, args: Sequence[Any], kwargs: Mapping[str, Any], where: str) -> Draft:
+    def _has_outbox(self, task: Task) -> TypeGuard[BackgroundTask[..., Any]]:
+        """Tell whether a task has a row from the enqueue on."""
+        if not isinstance(task, BackgroundTask):
+            return False
+        default = isinstance(self.options, Mapping) and self.options.get("records") == "outbox"
+        return bool(task.atomic or (default if task.outbox is None else task.outbox))
+
+    def _record_alias(self, task: Task) -> str | None:
+        """Return the database in which a task has a row from the enqueue on."""
+        if not self._has_outbox(task):
+            return None
+        from . import outbox  # as above
+
+        return outbox.database_of(task)
+
+    def _draft(
+        self, task: Task, args: Sequence[Any], kwargs: Mapping[str, Any], where: str, record_alias: str | None
+    ) -> Draft:
         """Return the result to hand out and the record to store; all that can be refused is refused here."""
         if not isinstance(args, list | tuple) or not isinstance(kwargs, Mapping):
             raise TypeError(
@@ -156,19 +178,27 @@ class RedisBackend(BaseTaskBackend):
             errors=[],
             worker_ids=[],
         )
-        return result, results.to_record(result, self.conf)
+        return result, results.to_record(result, self.conf, record_alias)
 
     def _send(self, task: Task, drafts: Sequence[Draft]) -> None:
         push = partial(self._push, drafts)
-        if not after_commit(push, self._on_commit(task)):
+        if drafts[0][1].record_alias is not None:
+            from . import outbox  # as above
+
+            outbox.send(self.alias, drafts, push, self._on_commit(task))
+        elif not after_commit(push, self._on_commit(task)):
             push()
 
     def _push(self, drafts: Sequence[Draft]) -> None:
         producer = shared_producer(self.conf.url, self.conf.namespace)
         outcomes = producer.push([record for _, record in drafts])
-        for (result, _), enqueued in zip(drafts, outcomes, strict=True):
+        for (result, record), enqueued in zip(drafts, outcomes, strict=True):
             if enqueued.word == "TAKEN":
                 self._adopt(result, enqueued)
+                if record.record_alias is not None:
+                    from . import outbox  # as above
+
+                    outbox.close_duplicate(record)
             else:
                 results.change(result, enqueued_at=results.moment(enqueued.enqueued_at))
                 signals.task_enqueued.send_robust(type(self), task_result=result)

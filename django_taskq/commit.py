@@ -13,13 +13,21 @@ from django.db.transaction import TransactionManagementError
 OnCommit = bool | str
 
 
-def after_commit(action: Callable[[], None], on_commit: OnCommit) -> bool:
+def is_open(alias: str) -> bool:
+    """Tell whether a database has an open block; raise TransactionManagementError in a manual transaction."""
+    return _in_block(connections[alias])
+
+
+def after_commit(action: Callable[[], None], on_commit: OnCommit, besides: str = "") -> bool:
     """Call `action` when all open blocks that it waits for have committed; return False when there is none.
+
+    It waits for the databases that `on_commit` stands for, and for one `besides`.
 
     It is called once, by the hook of the last of them, and never when one of them rolls back. Nothing here
     opens a connection, as `transaction.on_commit` would: it is enough to look at those that are in use.
     """
-    waiting = {connection.alias for connection in _watched(on_commit) if _in_block(connection)}
+    watched = [*_watched(on_commit), *([connections[besides]] if besides else [])]
+    waiting = {connection.alias for connection in watched if _in_block(connection)}
     for alias in sorted(waiting):
         connections[alias].on_commit(partial(_committed, alias, waiting, action))
     return bool(waiting)

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from django.core.exceptions import ImproperlyConfigured
 
 from .broker.client import check_url
-from .broker.exceptions import ConfigurationError
-from .broker.keys import check_namespace
+from .broker.exceptions import ConfigurationError, InvalidName
+from .broker.keys import check_namespace, check_record_alias
 from .broker.retry import RetryPolicy, shown
 
 #: Seconds. A shorter lease ends while its renewal, sent every third of it, is on its way.
@@ -76,12 +76,20 @@ def check_on_commit(value: object) -> bool | str:
     raise ValueError(f"on_commit must be True, False or the alias of a database, not {value!r}.")
 
 
+def check_database(name: str, value: object) -> bool | str:
+    """Return whether something is wanted, or the alias of the database in which it is, or raise ValueError."""
+    if isinstance(value, bool):
+        return value
+    try:
+        return check_record_alias(value)
+    except InvalidName:
+        raise ValueError(f"{name} must be True, False or the alias of a database, not {shown(value)}.") from None
+
+
 def check_records(value: object) -> str:
     """Return which tasks have a row in the database, or raise ValueError."""
-    if value == "outbox":
-        raise ValueError("records='outbox' is not built yet.")
-    if value not in ("none", "finished"):
-        raise ValueError(f"records must be 'none' or 'finished', not {value!r}.")
+    if value not in ("none", "finished", "outbox"):
+        raise ValueError(f"records must be 'none', 'finished' or 'outbox', not {value!r}.")
     return str(value)
 
 
@@ -128,7 +136,11 @@ class Options:
         """Return what is wrong with the options; reads nothing but its argument."""
         if not isinstance(options, Mapping):
             return [Problem(f"OPTIONS must be a dict, not {options!r}.", "", "E002")]
-        return [problem for name, value in options.items() if (problem := _problem(name, value))]
+        found = [problem for name, value in options.items() if (problem := _problem(name, value))]
+        if options.get("records") == "outbox" and options.get("on_commit") is False:
+            hint = "Leave on_commit out: outside of a transaction, nothing waits."
+            found.append(Problem("records='outbox' and on_commit=False contradict each other.", hint, "E008"))
+        return found
 
     @property
     def keeps_records(self) -> bool:
@@ -180,7 +192,7 @@ _RULES = {
     "unknown_ttl": _Rule(partial(check_seconds, "unknown_ttl"), "0 buries at once what no worker knows."),
     "max_payload_bytes": _Rule(partial(check_count, "max_payload_bytes"), "1000000 is usual."),
     "on_commit": _Rule(check_on_commit, "True waits for every database with an open block."),
-    "records": _Rule(check_records, "'finished' writes a row when a task ends."),
+    "records": _Rule(check_records, "'finished' writes a row when a task ends, 'outbox' when it is enqueued."),
     "records_ttl": _Rule(check_records_ttl, "None keeps rows until they are pruned by hand."),
 }
 

@@ -60,6 +60,12 @@ class TaskRecord(models.Model):
     started_at = models.DateTimeField(_("started at"), null=True, blank=True)
     last_attempted_at = models.DateTimeField(_("last attempted at"), null=True, blank=True)
     finished_at = models.DateTimeField(_("finished at"), null=True, blank=True)
+    #: Whether it was written when the task was enqueued; such a row lets a worker push the task again.
+    is_outbox = models.BooleanField(_("outbox"), default=False, db_default=False)
+    #: What it was to be delayed by, counted from `enqueued_at`.
+    delay_ms = models.BigIntegerField(_("delay in ms"), default=0, db_default=0)
+    #: When a worker asks Redis about it next; empty where nothing is to be repaired.
+    repair_at = models.DateTimeField(_("repair at"), null=True, blank=True)
 
     class Meta:
         verbose_name = _("task record")
@@ -69,6 +75,7 @@ class TaskRecord(models.Model):
             models.Index(fields=["status", "-finished_at"], name="taskq_status_finished"),
             models.Index(fields=["task", "-finished_at"], name="taskq_task_finished"),
             models.Index(fields=["backend", "finished_at"], name="taskq_backend_finished"),
+            models.Index(fields=["backend", "repair_at"], name="taskq_backend_repair"),
         ]
 
     def __str__(self) -> str:

@@ -12,7 +12,7 @@ from django.utils import timezone
 from .broker.keys import check_idempotency_key
 from .broker.retry import RetryPolicy
 from .compat import InvalidTask, TaskResult
-from .conf import check_count, check_on_commit, check_seconds, check_timeout
+from .conf import check_count, check_database, check_on_commit, check_seconds, check_timeout
 
 #: A policy, or a callable that takes the exception and the result and returns seconds, or None for no other attempt.
 Backoff = RetryPolicy | Callable[[BaseException, TaskResult], float | None]
@@ -52,6 +52,8 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "retry_on": partial(check_exceptions, "retry_on"),
     "bury_on": partial(check_exceptions, "bury_on"),
     "on_commit": check_on_commit,
+    "outbox": partial(check_database, "outbox"),
+    "atomic": partial(check_database, "atomic"),
     "idempotency_key": check_idempotency_key,
 }
 

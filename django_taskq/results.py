@@ -57,11 +57,16 @@ def milliseconds_of(when: datetime) -> int:
     return -((EPOCH - aware) // MILLISECOND)
 
 
-def to_record(result: TaskResult, conf: Options) -> NewRecord:
-    """Return what to store for a result that was just made; raise ValueError when that is too large."""
+def to_record(result: TaskResult, conf: Options, record_alias: str | None = None) -> NewRecord:
+    """Return what to store for a result that was just made; raise ValueError when that is too large.
+
+    `record_alias` is the database that has its row from the enqueue on, if one has.
+    """
     task = as_background(result.task)
     run_after = None if task.run_after is None else milliseconds_of(task.run_after)
-    envelope = _envelope(task, result, run_after, conf).to_bytes()
+    # Unless its effects go elsewhere, they go where its row is.
+    atomic = task.atomic if isinstance(task.atomic, str) else record_alias if task.atomic else None
+    envelope = _envelope(task, result, run_after, atomic, conf).to_bytes()
     if len(envelope) > conf.max_payload_bytes:
         raise ValueError(
             f"{task.wire_name}: the arguments take {len(envelope)} bytes with all that goes along, "
@@ -76,10 +81,13 @@ def to_record(result: TaskResult, conf: Options) -> NewRecord:
         at_ms=run_after or 0,
         key=task.idempotency_key,
         key_ttl_ms=conf.idempotency_ttl_ms,
+        record_alias=record_alias,
     )
 
 
-def _envelope(task: BackgroundTask[..., Any], result: TaskResult, run_after: int | None, conf: Options) -> Envelope:
+def _envelope(
+    task: BackgroundTask[..., Any], result: TaskResult, run_after: int | None, atomic: str | None, conf: Options
+) -> Envelope:
     timeout = conf.timeout if task.timeout is None else task.timeout
     result_ttl = conf.result_ttl if task.result_ttl is None else task.result_ttl
     return Envelope(
@@ -92,6 +100,7 @@ def _envelope(task: BackgroundTask[..., Any], result: TaskResult, run_after: int
         backoff=task.backoff if isinstance(task.backoff, RetryPolicy) else conf.backoff,
         timeout_ms=None if timeout is None else milliseconds(timeout),
         result_ttl_ms=milliseconds(result_ttl),
+        atomic=atomic,
         meta={} if task.wire_name == task.module_path else {"path": task.module_path},
     )
 

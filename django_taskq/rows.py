@@ -83,6 +83,7 @@ class Row:
     started_at: int | None
     last_attempted_at: int | None
     finished_at: int | None
+    repair_at: int | None = None  # Nothing is left to repair of what has ended.
 
 
 def from_record(record: Record, alias: str) -> Row:

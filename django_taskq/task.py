@@ -43,6 +43,8 @@ class BackgroundTask(Task, Generic[P, R]):
     retry_on: ExceptionClasses = (BaseException,)  # Other exceptions make it a dead letter at once.
     bury_on: ExceptionClasses = ()  # These do so even when retry_on holds them.
     on_commit: bool | str | None = False
+    outbox: bool | str | None = False  # Whether, or in which database, it has a row from the enqueue on.
+    atomic: bool | str | None = False  # Whether, or in which database, its effects are one with its end.
     run_after_delay: timedelta | None = None  # Counts on Redis's clock, from the moment the record reaches it.
     idempotency_key: str | None = None
 
@@ -52,6 +54,10 @@ class BackgroundTask(Task, Generic[P, R]):
         values["wire_name"] = self.wire_name or self.module_path
         for name, value in check_policy(values).items():
             object.__setattr__(self, name, value)
+        if (self.outbox or self.atomic) and self.on_commit is False:
+            raise InvalidTask("outbox and atomic tasks are part of a transaction: on_commit can't be False.")
+        if self.atomic and iscoroutinefunction(self.func):
+            raise InvalidTask("atomic is for functions: a coroutine can't be in a transaction.")
         if self.run_after_delay is not None and not self.get_backend().supports_defer:
             raise InvalidTask("Backend does not support run_after.")
 
@@ -159,6 +165,8 @@ class Declaration(TypedDict, total=False):
     retry_on: type[BaseException] | Iterable[type[BaseException]]
     bury_on: type[BaseException] | Iterable[type[BaseException]]
     on_commit: bool | str | None
+    outbox: bool | str | None
+    atomic: bool | str | None
 
 
 _DEFAULTS = {
@@ -167,6 +175,7 @@ _DEFAULTS = {
     "backend": DEFAULT_TASK_BACKEND_ALIAS,
     "run_after": None,
     "on_commit": None,
+    "outbox": None,
 }
 _KNOWN = ("takes_context", *Declaration.__annotations__)
 _GIVEN_AT_ENQUEUE = ("run_after", "idempotency_key")

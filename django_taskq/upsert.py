@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import fields
 from typing import Any
 
 from django.db import models, transaction
@@ -20,7 +21,8 @@ from .rows import Row
 #: Databases that can do it, as Django calls their kinds.
 VENDORS = ("mysql", "postgresql", "sqlite")
 
-_FIELDS = TaskRecord._meta.concrete_fields
+_WRITTEN = {each.name for each in fields(Row)}
+_FIELDS = [field for field in TaskRecord._meta.concrete_fields if field.attname in _WRITTEN]
 _NAMES = [field.attname for field in _FIELDS]
 _TIMES = {field for field in _FIELDS if isinstance(field, models.DateTimeField)}
 _SUCCEEDED = TaskRecord.Status.SUCCEEDED.value

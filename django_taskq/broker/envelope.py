@@ -73,6 +73,8 @@ class Envelope:
     backoff: RetryPolicy = DEFAULT_BACKOFF
     timeout_ms: int | None = None
     result_ttl_ms: int = DEFAULT_RESULT_TTL_MS
+    #: The alias of the database in which its effects and the mark that it is done are one transaction.
+    atomic: str | None = None
     meta: dict[str, Any] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
@@ -92,6 +94,8 @@ class Envelope:
             document["timeout_ms"] = self.timeout_ms
         if self.result_ttl_ms != DEFAULT_RESULT_TTL_MS:
             document["result_ttl_ms"] = self.result_ttl_ms
+        if self.atomic is not None:
+            document["atomic"] = self.atomic
         if self.meta:
             document["meta"] = self.meta
         return dump_json(document)
@@ -132,6 +136,7 @@ _TYPES: dict[str, type] = {
     "backoff": dict,
     "timeout_ms": int,
     "result_ttl_ms": int,
+    "atomic": str,
     "meta": dict,
 }
 _CUT = {"timeout_ms", "result_ttl_ms"}

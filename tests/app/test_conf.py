@@ -64,7 +64,7 @@ REFUSED = [
     ("unknown_ttl", [-1, None]),
     ("max_payload_bytes", [0, 1.5, None]),
     ("on_commit", ["", None, 1, 0]),
-    ("records", ["", None, True, "all", ["finished"], "outbox"]),
+    ("records", ["", None, True, "all", ["finished"], "Outbox"]),
     ("records_ttl", [0, -1, "30d", True, float("inf")]),
 ]
 
@@ -104,10 +104,12 @@ def test_options_that_are_no_dict_are_refused(options):
     assert [problem.code for problem in Options.problems(options)] == ["E002"]
 
 
-def test_the_outbox_is_said_to_be_not_built_yet():
-    (problem,) = Options.problems({"records": "outbox"})
+def test_an_outbox_is_part_of_the_transaction():
+    (problem,) = Options.problems({"records": "outbox", "on_commit": False})
 
-    assert problem.text == "records='outbox' is not built yet."
+    assert problem.text == "records='outbox' and on_commit=False contradict each other."
+    assert problem.code == "E008"
+    assert Options.problems({"records": "outbox", "on_commit": "other"}) == []
 
 
 def test_c59_zero_keeps_its_meaning():

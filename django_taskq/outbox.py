@@ -1,0 +1,123 @@
+"""The outbox: a row that is written in the caller's transaction, from which any worker can push its task to Redis."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from functools import partial
+
+from django.db import DatabaseError, InterfaceError, router, transaction
+from django.utils import timezone
+
+from .broker.exceptions import EnqueueError
+from .broker.records import NewRecord
+from .commit import OnCommit, after_commit, is_open
+from .compat import TaskResult
+from .models import TaskRecord
+from .task import BackgroundTask, as_background
+
+logger = logging.getLogger("django_taskq")
+
+#: A row that nobody closed by then is asked about: its push failed, or the process that was to do it died.
+RELAY_DELAY = timedelta(seconds=10)
+#: Rows in one statement, and characters of their envelopes.
+BATCH_ROWS, BATCH_TEXT = 500, 4_000_000
+
+Status = TaskRecord.Status
+#: The rows of tasks that haven't ended.
+OPEN = (Status.WAITING, Status.RUNNING)
+
+Draft = tuple[TaskResult, NewRecord]
+
+#: Backends whose last push failed, which was said then.
+_failing: set[str] = set()
+
+
+def database_of(task: BackgroundTask[..., object]) -> str:
+    """Return the alias of the database that holds the rows of a task with an outbox."""
+    named = (alias for alias in (task.outbox, task.atomic) if isinstance(alias, str))
+    return next(named, None) or router.db_for_write(TaskRecord)
+
+
+def send(backend: str, drafts: Sequence[Draft], push: Callable[[], None], on_commit: OnCommit) -> None:
+    """Insert the rows of records and push these when all that `on_commit` names has committed.
+
+    The rows' own database decides: they are part of its open transaction, and without one they are inserted when
+    the others have committed. A push that fails raises nothing, for a worker will do it.
+    """
+    alias = drafts[0][1].record_alias
+    assert alias is not None, "only a record with a row has an outbox"
+    push = partial(_try, backend, push)
+
+    def insert_and_push() -> None:
+        _insert(backend, drafts, alias)
+        push()
+
+    if is_open(alias):
+        _insert(backend, drafts, alias)
+        after_commit(push, on_commit, alias)
+    elif not after_commit(insert_and_push, on_commit):
+        insert_and_push()
+
+
+def close_duplicate(record: NewRecord) -> None:
+    """Close the row of a task whose idempotency key is another's."""
+    try:
+        row = TaskRecord.objects.using(record.record_alias).filter(pk=record.id, status__in=OPEN)
+        row.update(status=Status.DUPLICATE, finished_at=timezone.now(), repair_at=None)
+    except (DatabaseError, InterfaceError) as error:
+        logger.warning("The row of %s, a duplicate, is left to a worker: %s", record.id, error)
+
+
+def _insert(backend: str, drafts: Sequence[Draft], alias: str) -> None:
+    now = timezone.now()
+    rows = [_row(backend, result, record) for result, record in drafts]
+    for row in rows:
+        row.enqueued_at, row.repair_at = now, now + RELAY_DELAY
+    if len(rows) == 1:
+        rows[0].save(using=alias, force_insert=True)
+        return
+    with transaction.atomic(using=alias, savepoint=False):
+        for batch in _batches(rows):
+            TaskRecord.objects.using(alias).bulk_create(batch)
+
+
+def _row(backend: str, result: TaskResult, record: NewRecord) -> TaskRecord:
+    return TaskRecord(
+        id=record.id,
+        backend=backend,
+        task=as_background(result.task).wire_name,
+        queue=record.queue,
+        priority=record.priority,
+        status=Status.WAITING,
+        idempotency_key=record.key or "",
+        envelope=record.envelope.decode(),
+        is_outbox=True,
+        delay_ms=record.delay_ms,
+    )
+
+
+def _batches(rows: Sequence[TaskRecord]) -> Iterator[list[TaskRecord]]:
+    batch: list[TaskRecord] = []
+    size = 0
+    for row in rows:
+        if batch and (len(batch) >= BATCH_ROWS or size + len(row.envelope) > BATCH_TEXT):
+            yield batch
+            batch, size = [], 0
+        batch.append(row)
+        size += len(row.envelope)
+    if batch:
+        yield batch
+
+
+def _try(backend: str, push: Callable[[], None]) -> None:
+    """Push; what fails is said once until it works again."""
+    try:
+        push()
+    except EnqueueError as error:
+        level = logging.DEBUG if backend in _failing else logging.WARNING
+        _failing.add(backend)
+        logger.log(level, "A worker will push what couldn't be pushed now: %s", error)
+    else:
+        _failing.discard(backend)
