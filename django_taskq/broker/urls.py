@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from .exceptions import ConfigurationError
 
 SCHEMES = ("redis", "rediss", "unix", "sentinel", "redis+cluster")
 _DEFAULT_PORTS = {"redis": 6379, "rediss": 6379, "sentinel": 26379, "redis+cluster": 6379}
+_SECRET = re.compile(r"user|pass|key")
 _HOST = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<name>[^\[\]:@/,\s]+))?(?::(?P<port>\d{1,5}))?")
 
 
@@ -65,6 +66,15 @@ class Address:
 def check_url(url: object) -> None:
     """Raise `ConfigurationError` when no client can be made for a URL; nothing is connected."""
     parse_url(url)
+
+
+def mask_url(url: str) -> str:
+    """Return a URL that may be shown: without what logs in there."""
+    parts = urlsplit(url)
+    login, at, hosts = parts.netloc.rpartition("@")
+    pairs = [(name, "***" if _SECRET.search(name) else value) for name, value in parse_qsl(parts.query)]
+    query = urlencode(pairs, safe="*/")
+    return parts._replace(netloc=f"{'***' if login else ''}{at}{hosts}", query=query).geturl()
 
 
 def parse_url(url: object) -> Address:

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 from typing import TypeVar
-from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
-from django.views.debug import SafeExceptionReporterFilter
 
 from ..backend import RedisBackend
 from ..broker.broker import Broker
 from ..broker.client import connect
 from ..broker.exceptions import BrokerUnavailable, TaskqError
 from ..broker.inspector import Counts, Inspector
+from ..broker.urls import mask_url
 from ..compat import DEFAULT_TASK_BACKEND_ALIAS, task_backends
 
 #: Seconds that a page waits for Redis, once.
@@ -99,7 +98,7 @@ class Source:
     def url(self) -> str:
         """The address, without what logs in there."""
         try:
-            return mask(self.backend.conf.url)
+            return mask_url(self.backend.conf.url)
         except (KeyError, ImproperlyConfigured):
             return ""
 
@@ -114,14 +113,3 @@ def explain(error: Exception) -> str:
     if isinstance(error, BrokerUnavailable):
         return _("Redis can't be reached: %s") % error
     return str(error)
-
-
-def mask(url: str) -> str:
-    """Return a URL whose user, password and secret parameters are starred out."""
-    parts = urlsplit(url)
-    login, at, hosts = parts.netloc.rpartition("@")
-    stars = "***" if login else ""
-    hidden = SafeExceptionReporterFilter.hidden_settings
-    pairs = parse_qsl(parts.query, keep_blank_values=True)
-    query = urlencode([(name, "***" if hidden.search(name) else value) for name, value in pairs], safe="*/")
-    return parts._replace(netloc=f"{stars}{at}{hosts}", query=query).geturl()

@@ -10,7 +10,7 @@ from django.test import override_settings
 
 from django_taskq.broker import client as clients
 from django_taskq.broker.broker import Broker
-from django_taskq.dashboard.source import mask
+from django_taskq.broker.urls import mask_url
 from tests.app.admin import VIEW, bury, client_of, entries, letter_url, text_of, token_of, url
 
 pytestmark = pytest.mark.django_db
@@ -116,4 +116,4 @@ def test_an_action_fails_with_a_message(client, new_server):
     ],
 )
 def test_what_logs_in_is_starred_out_of_an_address(address, shown):
-    assert mask(address) == shown
+    assert mask_url(address) == shown
