@@ -49,9 +49,19 @@ def find(name: str, path: str | None = None) -> Task | None:
     return task
 
 
+def tasks() -> list[Task]:
+    """Return all tasks that were declared."""
+    return [task for paths in _declared.values() for task in paths.values()]
+
+
 def names() -> list[str]:
     """Return the names of all tasks that were declared."""
     return sorted(_declared)
+
+
+def tasks() -> list[Task]:
+    """Return all tasks that were declared."""
+    return [task for named in list(_declared.values()) for task in list(named.values())]
 
 
 def clashes() -> dict[str, list[str]]:

@@ -13,13 +13,11 @@ from typing import Any
 
 from django.core import signing
 
-from .. import dead_rows
 from ..broker.broker import BATCH_RECORDS
 from ..broker.ids import new_id
 from ..broker.inspector import Inspector
 from ..broker.listing import Entry, oldest_first
-from ..broker.records import State
-from ..models import TaskRecord
+from ..closing import Closing
 from .criteria import Criteria
 
 RETRY, DISCARD = "retry", "discard"
@@ -115,18 +113,8 @@ def act(verb: str, inspector: Inspector, letters: Sequence[tuple[str, int]], kee
     """Retry or discard letters (id, died_at), their rows first; return a word for each."""
     if not letters:
         return []
-    status = TaskRecord.Status.WAITING if verb == RETRY else TaskRecord.Status.CANCELLED
-    if keeps_rows:
-        dead_rows.leave([record_id for record_id, _ in letters], status)
-    if verb == RETRY:
-        words = inspector.broker.requeue([(record_id, died_at, 0) for record_id, died_at in letters])
-    else:
-        words = inspector.broker.discard(letters)
-    if keeps_rows:
-        refused = [record_id for (record_id, _), word in zip(letters, words, strict=True) if word != "DONE"]
-        records = inspector.records(refused)
-        dead_rows.put_back([record.id for record in records if record and record.state is State.DEAD], status)
-    return words
+    closing = Closing(inspector, keeps_rows)
+    return closing.retry(letters) if verb == RETRY else closing.discard(letters)
 
 
 def _meant(inspector: Inspector, criteria: Criteria, page: Sequence[Entry]) -> Sequence[Entry]:
