@@ -52,9 +52,9 @@ class Inspector:
         """Return many records in their order, without following aliases."""
         return [None if isinstance(one, str) else one for one in self._read(ids)]
 
-    def summaries(self, ids: Sequence[str], most_bytes: int = SUMMARY_BYTES) -> tuple[int, list[Summary]]:
+    def summaries(self, ids: Sequence[str], most_bytes: int | None = None) -> tuple[int, list[Summary]]:
         """Return the server's clock and short views of up to 1,000 records; one that is gone is empty."""
-        now, *found = self.broker.run("summary", [most_bytes, *ids])
+        now, *found = self.broker.run("summary", [most_bytes or SUMMARY_BYTES, *ids])
         return int(now), [summary(record_id, parts) for record_id, parts in zip(ids, found, strict=True)]
 
     def queues(self) -> list[str]:
