@@ -6,10 +6,10 @@ local function dead_record(id, died_at)
   local text = head_text(id)
   local head = parse_head(text or '')
   local queue = queue_of(id, head, 'dead')
-  local score = queue and tonumber(redis.call('ZSCORE', queue_key(queue, 'dead'), id))
+  local score = queue and tonumber(call('ZSCORE', QUEUE .. queue .. ':dead', id))
   if not score or score ~= tonumber(died_at) then return nil, 'CHANGED' end
   if not text or not run_fields(id, 'state') then
-    orphan(id, queue_key(queue, 'dead'))
+    orphan(id, QUEUE .. queue .. ':dead')
     return nil, 'ORPHANED'
   end
   return head, queue

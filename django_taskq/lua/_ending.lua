@@ -5,14 +5,14 @@
 local function expire(id, head, result_ttl)
   result_ttl = math.min(result_ttl, LONGEST_TTL)
   local keep = math.max(result_ttl, head.key_ttl, MINUTE, head.record and DAY or 0)
-  redis.call('PEXPIREAT', task_key(id), now + keep)
-  redis.call('PEXPIREAT', run_key(id), now + keep)
-  redis.call('PEXPIREAT', log_key(id), now + math.max(result_ttl, MINUTE))
+  call('PEXPIREAT', TASK .. id, exact(now + keep))
+  call('PEXPIREAT', RUN .. id, exact(now + keep))
+  call('PEXPIREAT', LOG .. id, exact(now + math.max(result_ttl, MINUTE)))
 end
 
 -- The caller has taken the id out of its set.
 local function cancelled(id, head, result_ttl)
-  redis.call('HSET', run_key(id), 'state', 'cancelled', 'finished_at', now)
+  call('HSET', RUN .. id, 'state', 'cancelled', 'finished_at', now_text)
   free_key(head.key, id)
   expire(id, head, result_ttl)
 end

@@ -1,11 +1,11 @@
 -- @include _base
 -- The head of a task string: lines that end at an empty one. Nothing behind it is looked at.
-local HEAD_BYTES = 1023
+local LAST_BYTE = '1023'
 
 -- The start of a task string; nil when it is missing or of another type, or its id is none.
 local function head_text(id)
   if not is_id(id) then return end
-  local text = redis.pcall('GETRANGE', task_key(id), 0, HEAD_BYTES)
+  local text = pcall('GETRANGE', TASK .. id, '0', LAST_BYTE)
   if type(text) == 'string' and text ~= '' then return text end
 end
 
@@ -21,6 +21,10 @@ local function parse_head(text)
   }
 end
 
+-- The key and record of a head, for those who need no more: most heads are one line.
+local ONE_LINE = {key_ttl = 0, record = false}
+local function parse_lines(text) return string.find(text, '^[^\n]*\n\n') and ONE_LINE or parse_head(text) end
+
 local function alias_of(text) return string.match(text, '^alias (%S+)') end
 
 -- A call looks so often at most, or a thousand ids that are nowhere would hold up a server of many queues.
@@ -29,10 +33,10 @@ local queues, lookups = nil, 20000
 -- Where a record is when its head no longer says so: the queue whose set `part` holds the id.
 local function queue_of(id, head, part)
   if head.queue then return head.queue end
-  queues = queues or redis.call('SMEMBERS', KEYS[1])
+  queues = queues or call('SMEMBERS', KEYS[1])
   for _, queue in ipairs(queues) do
     if lookups == 0 then return end
     lookups = lookups - 1
-    if redis.call('ZSCORE', queue_key(queue, part), id) then return queue end
+    if call('ZSCORE', QUEUE .. queue .. ':' .. part, id) then return queue end
   end
 end

@@ -5,7 +5,7 @@ local function idem_key(key) return ns .. 'idem:' .. key end
 
 -- The record that holds a key against `id`: its id, state and head; nil when the key is free to take.
 local function holder(key, id)
-  local owner = redis.pcall('GET', idem_key(key))
+  local owner = pcall('GET', idem_key(key))
   if type(owner) ~= 'string' or owner == id then return nil end
   local text, run = head_text(owner), run_fields(owner, 'state')
   if not text or alias_of(text) or not run then return nil end
@@ -15,5 +15,5 @@ local function holder(key, id)
 end
 
 local function free_key(key, id)
-  if key and redis.pcall('GET', idem_key(key)) == id then redis.call('DEL', idem_key(key)) end
+  if key and pcall('GET', idem_key(key)) == id then call('DEL', idem_key(key)) end
 end

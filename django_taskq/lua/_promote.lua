@@ -3,13 +3,13 @@
 local PROMOTIONS = 500
 
 local function promote_due(queue)
-  local scheduled = queue_key(queue, 'scheduled')
-  local due = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', 0, PROMOTIONS)
+  local scheduled = QUEUE .. queue .. ':scheduled'
+  local due = call('ZRANGEBYSCORE', scheduled, '-inf', now_text, 'WITHSCORES', 'LIMIT', 0, PROMOTIONS)
   for i = 1, #due, 2 do
     local id, text = due[i], head_text(due[i])
     if text then
-      redis.call('ZREM', scheduled, id)
-      redis.call('ZADD', queue_key(queue, 'ready'), tonumber(due[i + 1]) - parse_head(text).priority * 1e13, id)
+      call('ZREM', scheduled, id)
+      call('ZADD', QUEUE .. queue .. ':ready', exact(due[i + 1] - parse_head(text).priority * 1e13), id)
     else
       orphan(id, scheduled)
     end

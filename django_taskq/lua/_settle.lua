@@ -1,41 +1,40 @@
 -- @include _ending
 -- @include _place
--- What every settle does: check that the lease is still held under its token, and note the attempt.
-
+-- What every settle does: check that the lease is still held under its token, end it, and note the attempt.
 local LOG_LENGTH = 20
+-- Where things stand in a run that `leave` returns.
+local ATTEMPTS, BEGAN_AT, CHILD, RELEASES, UNKNOWN_SINCE, CANCEL, SCORE = 3, 4, 5, 6, 7, 8, 9
 
 local function has_lapsed(score) return score <= now or score > now + DAY end
 
--- The run and head of a record leased under this token, or nil and the word that says why not.
--- With `lapsed` the caller is a reaper, which may only touch a lease that nobody renewed meanwhile.
-local function held(id, queue, token, goal, lapsed)
-  local run = run_fields(id, 'state', 'token', 'attempts', 'last_attempted_at', 'worker', 'cancel_requested',
-    'score', 'releases', 'unknown_since')
-  if not run or run[2] ~= token then return nil, 'LEASE_LOST' end
-  if run[1] == goal then return nil, 'ALREADY' end
-  if run[1] == 'cancelled' then return nil, 'CANCELLED' end
-  local leased = queue_key(queue, 'leased')
-  local score = tonumber(redis.call('ZSCORE', leased, id) or nil)
-  if run[1] ~= 'leased' or not score then return nil, 'LEASE_LOST' end
-  if lapsed == '1' and not has_lapsed(score) then return nil, 'HELD' end
-  local text = head_text(id)
-  if not text then
-    orphan(id, leased)
-    return nil, 'ORPHANED'
+-- Takes a record that is leased under this token out of leased; returns its run and head text, or nil, nil and the
+-- word that says why not. All is read before that ZREM. With `lapsed` the caller is a reaper, which may only touch a
+-- lease that nobody renewed meanwhile. Further fields of the run come when they are named.
+local function leave(id, queue, token, goal, lapsed, ...)
+  local run = run_fields(id, 'state', 'token', 'attempts', 'last_attempted_at', 'worker', 'releases', 'unknown_since',
+    ...)
+  if not run or run[2] ~= token then return nil, nil, 'LEASE_LOST' end
+  if run[1] == goal then return nil, nil, 'ALREADY' end
+  if run[1] == 'cancelled' then return nil, nil, 'CANCELLED' end
+  if run[1] ~= 'leased' then return nil, nil, 'LEASE_LOST' end
+  local leased, text = QUEUE .. queue .. ':leased', head_text(id)
+  if lapsed == '1' then
+    local score = call('ZSCORE', leased, id)
+    if score and not has_lapsed(tonumber(score)) then return nil, nil, 'HELD' end
   end
-  return {
-    token = token, attempts = tonumber(run[3] or 1), started_at = run[4] or '0', child = run[5] or '-',
-    cancel = run[6], score = string.find(run[7] or '', '^%-?%d[%d.e+]*$') and tonumber(run[7]),
-    releases = tonumber(run[8] or 0), unknown_since = run[9], head = parse_head(text),
-  }
+  if call('ZREM', leased, id) == 0 then return nil, nil, 'LEASE_LOST' end
+  if text then return run, text end
+  orphan(id, leased)
+  return nil, nil, 'ORPHANED'
 end
 
 local function note_attempt(id, run, json)
-  local line = table.concat({run.attempts, run.token, run.started_at, now, run.child, json}, ' ')
-  local length = redis.pcall('RPUSH', log_key(id), line)
-  if type(length) == 'number' and length > LOG_LENGTH then redis.call('LTRIM', log_key(id), -LOG_LENGTH, -1) end
+  local line = (digits(run[ATTEMPTS], COUNT) or 1) .. ' ' .. run[2] .. ' ' .. (digits(run[BEGAN_AT], MOMENT) or 0)
+    .. ' ' .. now_text .. ' ' .. (run[CHILD] or '-') .. ' ' .. json
+  local length = pcall('RPUSH', LOG .. id, line)
+  if type(length) == 'number' and length > LOG_LENGTH then call('LTRIM', LOG .. id, -LOG_LENGTH, -1) end
 end
 
 local function forget_unknown(id, run)
-  if run.releases > 0 or run.unknown_since then redis.call('HDEL', run_key(id), 'releases', 'unknown_since') end
+  if run[RELEASES] or run[UNKNOWN_SINCE] then call('HDEL', RUN .. id, 'releases', 'unknown_since') end
 end

@@ -6,18 +6,18 @@
 local reply = {}
 for first = 1, #ARGV, 6 do
   local id, queue, token = ARGV[first], ARGV[first + 1], ARGV[first + 2]
-  local run, word = held(id, queue, token, 'dead', ARGV[first + 3])
+  local run, text, word = leave(id, queue, token, 'dead', ARGV[first + 3], 'cancel_requested')
   if run then
-    redis.call('ZREM', queue_key(queue, 'leased'), id)
+    local head = parse_lines(text)
     forget_unknown(id, run)
     note_attempt(id, run, ARGV[first + 5])
-    if run.cancel then
-      cancelled(id, run.head, tonumber(ARGV[first + 4]))
+    if run[CANCEL] then
+      cancelled(id, head, tonumber(ARGV[first + 4]))
       word = 'CANCELLED'
     else
-      redis.call('HSET', run_key(id), 'state', 'dead', 'finished_at', now)
-      redis.call('ZADD', queue_key(queue, 'dead'), now, id)
-      free_key(run.head.key, id)
+      call('HSET', RUN .. id, 'state', 'dead', 'finished_at', now_text)
+      call('ZADD', QUEUE .. queue .. ':dead', now_text, id)
+      free_key(head.key, id)
       word = 'DONE'
     end
   end

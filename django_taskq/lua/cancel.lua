@@ -13,8 +13,8 @@ local function withdraw(id, head, take)
   local found = false
   for _, part in ipairs({'ready', 'scheduled'}) do
     local queue = queue_of(id, head, part)
-    if queue and redis.call('ZSCORE', queue_key(queue, part), id) then
-      take(id, queue_key(queue, part))
+    if queue and call('ZSCORE', QUEUE .. queue .. ':' .. part, id) then
+      take(id, QUEUE .. queue .. ':' .. part)
       found = true
     end
   end
@@ -28,12 +28,12 @@ local function cancel(id)
   local state, head = run[1] or 'waiting', parse_head(text)
   if state == 'cancelled' then return 'ALREADY' end
   if state == 'waiting' then
-    withdraw(id, head, function(_, set) redis.call('ZREM', set, id) end)
+    withdraw(id, head, function(_, set) call('ZREM', set, id) end)
     cancelled(id, head, tonumber(ARGV[1]))
     return 'DONE'
   end
   if state ~= 'leased' then return 'ENDED' end
-  redis.call('HSET', run_key(id), 'cancel_requested', now)
+  call('HSET', RUN .. id, 'cancel_requested', now_text)
   return 'ASKED'
 end
 

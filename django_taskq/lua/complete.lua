@@ -5,18 +5,17 @@
 -- @include _settle
 local reply = {}
 for first = 1, #ARGV, 5 do
-  local id, queue, token, result_ttl = ARGV[first], ARGV[first + 1], ARGV[first + 2], tonumber(ARGV[first + 3])
-  local run, word = held(id, queue, token, 'succeeded')
+  local id = ARGV[first]
+  local run, text, word = leave(id, ARGV[first + 1], ARGV[first + 2], 'succeeded')
   if run then
-    local head = run.head
-    redis.call('ZREM', queue_key(queue, 'leased'), id)
-    redis.call('HSET', run_key(id), 'state', 'succeeded', 'finished_at', now)
+    local head = parse_lines(text)
+    call('HSET', RUN .. id, 'state', 'succeeded', 'finished_at', now_text)
     forget_unknown(id, run)
     note_attempt(id, run, ARGV[first + 4])
-    if head.key and redis.pcall('GET', idem_key(head.key)) == id then
-      redis.call('PEXPIREAT', idem_key(head.key), now + head.key_ttl)
+    if head.key and pcall('GET', idem_key(head.key)) == id then
+      call('PEXPIREAT', idem_key(head.key), exact(now + head.key_ttl))
     end
-    expire(id, head, result_ttl)
+    expire(id, head, tonumber(ARGV[first + 3]))
     word = 'DONE'
   end
   reply[#reply + 1] = word

@@ -9,7 +9,7 @@ for first = 2, #ARGV, 2 do
   local id = ARGV[first]
   local head, word = dead_record(id, ARGV[first + 1])
   if head then
-    redis.call('ZREM', queue_key(word, 'dead'), id)
+    call('ZREM', QUEUE .. word .. ':dead', id)
     cancelled(id, head, tonumber(ARGV[1]))
     word = 'DONE'
   end

@@ -5,13 +5,13 @@
 -- @include _base
 local worker, ttl = ARGV[1], tonumber(ARGV[2])
 local presence, workers = ns .. 'worker:' .. worker, ns .. 'workers'
-redis.call('ZREMRANGEBYSCORE', workers, '-inf', now - ttl)
+call('ZREMRANGEBYSCORE', workers, '-inf', now - ttl)
 if #ARGV == 2 then
-  redis.call('ZREM', workers, worker)
-  redis.call('DEL', presence)
+  call('ZREM', workers, worker)
+  call('DEL', presence)
 else
-  redis.call('HSET', presence, 'seen_at', now, unpack(ARGV, 3))
-  redis.call('PEXPIRE', presence, ttl)
-  redis.call('ZADD', workers, now, worker)
+  call('HSET', presence, 'seen_at', now, unpack(ARGV, 3))
+  call('PEXPIRE', presence, ttl)
+  call('ZADD', workers, now, worker)
 end
-return redis.call('ZCARD', workers)
+return call('ZCARD', workers)

@@ -7,11 +7,11 @@ local id = ARGV[1]
 local text = head_text(id)
 local head = parse_head(text or '')
 local queue = queue_of(id, head, 'scheduled')
-if not queue or not redis.call('ZSCORE', queue_key(queue, 'scheduled'), id) then return 'MISSING' end
+if not queue or not call('ZSCORE', QUEUE .. queue .. ':scheduled', id) then return 'MISSING' end
 if not text then
-  orphan(id, queue_key(queue, 'scheduled'))
+  orphan(id, QUEUE .. queue .. ':scheduled')
   return 'ORPHANED'
 end
-redis.call('ZREM', queue_key(queue, 'scheduled'), id)
+call('ZREM', QUEUE .. queue .. ':scheduled', id)
 place(id, queue, head.priority, now)
 return 'DONE'

@@ -8,7 +8,7 @@ local PAGE_BYTES = 1048576
 local reply, bytes = {}, 0
 
 local function list(command, ...)
-  local found = redis.pcall(command, ...)
+  local found = pcall(command, ...)
   if type(found) ~= 'table' or found.err then return {} end
   for _, value in ipairs(found) do bytes = bytes + #value end
   return found
@@ -16,17 +16,17 @@ end
 
 for i, id in ipairs(ARGV) do
   if bytes >= PAGE_BYTES then break end
-  local text, task = head_text(id), redis.pcall('GET', task_key(id))
+  local text, task = head_text(id), pcall('GET', TASK .. id)
   local record = {
-    type(task) == 'string' and task or '', redis.call('PTTL', task_key(id)),
-    list('HGETALL', run_key(id)), list('LRANGE', log_key(id), 0, -1),
+    type(task) == 'string' and task or '', call('PTTL', TASK .. id),
+    list('HGETALL', RUN .. id), list('LRANGE', LOG .. id, 0, -1),
   }
   bytes = bytes + #record[1]
   local head = parse_head(text or '')
   local placed = text and not alias_of(text) or #record[3] > 0
   for _, part in ipairs({'ready', 'scheduled', 'leased', 'dead'}) do
     local queue = placed and queue_of(id, head, part)
-    record[#record + 1] = queue and redis.call('ZSCORE', queue_key(queue, part), id) or ''
+    record[#record + 1] = queue and call('ZSCORE', QUEUE .. queue .. ':' .. part, id) or ''
   end
   reply[i] = record
 end

@@ -7,31 +7,30 @@
 local reply = {}
 
 local function give_back(id, run, words, floor)
-  local run_hash, keep = run_key(id), string.find(words, 'keep', 1, true)
-  local attempts = keep and run.attempts or math.max(0, run.attempts - 1)
-  redis.call('HSET', run_hash, 'state', 'waiting', 'attempts', attempts,
-    'token', math.max(tonumber(run.token), floor))
+  local attempts = digits(run[ATTEMPTS], COUNT) or 1
+  if not string.find(words, 'keep', 1, true) then attempts = math.max(0, attempts - 1) end
+  call('HSET', RUN .. id, 'state', 'waiting', 'attempts', attempts, 'token', exact(math.max(tonumber(run[2]), floor)))
   if string.find(words, 'unknown', 1, true) then
-    redis.call('HSET', run_hash, 'unknown_since', run.unknown_since or now, 'releases', run.releases + 1)
+    local since, releases = digits(run[UNKNOWN_SINCE], MOMENT), digits(run[RELEASES], COUNT) or 0
+    call('HSET', RUN .. id, 'unknown_since', since or now_text, 'releases', releases + 1)
   end
 end
 
 for first = 1, #ARGV, 8 do
   local id, queue, token, delay = ARGV[first], ARGV[first + 1], ARGV[first + 2], tonumber(ARGV[first + 3])
   local floor, words = tonumber(ARGV[first + 4]), ARGV[first + 5]
-  local run, word = held(id, queue, token, 'waiting')
+  local run, text, word = leave(id, queue, token, 'waiting', '0', 'cancel_requested', 'score')
   if run then
-    redis.call('ZREM', queue_key(queue, 'leased'), id)
     if string.find(words, 'keep', 1, true) then note_attempt(id, run, ARGV[first + 7]) end
     give_back(id, run, words, floor)
     word = 'DONE'
-    if run.cancel then
-      cancelled(id, run.head, tonumber(ARGV[first + 6]))
+    if run[CANCEL] then
+      cancelled(id, parse_lines(text), tonumber(ARGV[first + 6]))
       word = 'CANCELLED'
-    elseif delay > 0 or not run.score then
-      place(id, queue, run.head.priority, now + math.max(0, delay))
+    elseif delay > 0 or not string.find(run[SCORE] or '', '^%-?%d[%d.e+]*$') then
+      place(id, queue, parse_head(text).priority, now + math.max(0, delay))
     else
-      redis.call('ZADD', queue_key(queue, 'ready'), run.score, id)
+      call('ZADD', QUEUE .. queue .. ':ready', run[SCORE], id)
       arm(queue)
     end
   end

@@ -3,13 +3,13 @@
 -- ARGV    lease_ms, then groups of 3: id, queue, token
 -- Returns a word each: OK, CANCEL (held, and asked to stop), LOST
 -- @include _base
-local reply, lease_ms = {}, tonumber(ARGV[1])
+local reply, ends_at = {}, exact(now + tonumber(ARGV[1]))
 admit()
 for first = 2, #ARGV, 3 do
-  local id, leased, token = ARGV[first], queue_key(ARGV[first + 1], 'leased'), ARGV[first + 2]
+  local id, leased, token = ARGV[first], QUEUE .. ARGV[first + 1] .. ':leased', ARGV[first + 2]
   local run = run_fields(id, 'state', 'token', 'cancel_requested')
-  if run and run[1] == 'leased' and run[2] == token and redis.call('ZSCORE', leased, id) then
-    redis.call('ZADD', leased, now + lease_ms, id)
+  if run and run[1] == 'leased' and run[2] == token and call('ZSCORE', leased, id) then
+    call('ZADD', leased, ends_at, id)
     reply[#reply + 1] = run[3] and 'CANCEL' or 'OK'
   else
     reply[#reply + 1] = 'LOST'

@@ -12,10 +12,10 @@ for first = 1, #ARGV, 3 do
     word = 'TAKEN'
   elseif head then
     local queue = word
-    redis.call('ZREM', queue_key(queue, 'dead'), id)
-    redis.call('HSET', run_key(id), 'state', 'waiting', 'attempts', 0)
-    redis.call('HDEL', run_key(id), 'finished_at', 'cancel_requested', 'releases', 'unknown_since', 'started_at')
-    if head.key then redis.call('SET', idem_key(head.key), id) end
+    call('ZREM', QUEUE .. queue .. ':dead', id)
+    call('HSET', RUN .. id, 'state', 'waiting', 'attempts', 0)
+    call('HDEL', RUN .. id, 'finished_at', 'cancel_requested', 'releases', 'unknown_since', 'started_at')
+    if head.key then call('SET', idem_key(head.key), id) end
     place(id, queue, head.priority, now + math.max(0, delay))
     word = 'DONE'
   end

@@ -6,17 +6,16 @@
 local reply = {}
 for first = 1, #ARGV, 7 do
   local id, queue, token, delay = ARGV[first], ARGV[first + 1], ARGV[first + 2], tonumber(ARGV[first + 4])
-  local run, word = held(id, queue, token, 'waiting', ARGV[first + 3])
+  local run, text, word = leave(id, queue, token, 'waiting', ARGV[first + 3], 'cancel_requested')
   if run then
-    redis.call('ZREM', queue_key(queue, 'leased'), id)
     forget_unknown(id, run)
     note_attempt(id, run, ARGV[first + 6])
-    if run.cancel then
-      cancelled(id, run.head, tonumber(ARGV[first + 5]))
+    if run[CANCEL] then
+      cancelled(id, parse_lines(text), tonumber(ARGV[first + 5]))
       word = 'CANCELLED'
     else
-      redis.call('HSET', run_key(id), 'state', 'waiting')
-      place(id, queue, run.head.priority, now + math.max(0, delay))
+      call('HSET', RUN .. id, 'state', 'waiting')
+      place(id, queue, parse_head(text).priority, now + math.max(0, delay))
       word = 'DONE'
     end
   end

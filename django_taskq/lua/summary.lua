@@ -12,11 +12,12 @@ local function text(found) return type(found) == 'string' and found or '' end
 
 for i = 2, #ARGV do
   local id = ARGV[i]
-  local task = text(redis.pcall('GETRANGE', task_key(id), 0, limit - 1))
-  local last = text(redis.pcall('LINDEX', log_key(id), -1))
+  local task = text(pcall('GETRANGE', TASK .. id, 0, limit - 1))
+  local last = text(pcall('LINDEX', LOG .. id, -1))
   local run = run_fields(id, 'attempts', 'token', 'worker', 'last_attempted_at', 'cancel_requested') or {}
-  local record = {task, task == '' and 0 or redis.call('STRLEN', task_key(id)), string.sub(last, 1, limit), #last}
-  for field = 1, 5 do record[4 + field] = run[field] or '' end
+  local record = {task, task == '' and 0 or call('STRLEN', TASK .. id), string.sub(last, 1, limit), #last}
+  record[5], record[6], record[7] = digits(run[1], COUNT) or '', digits(run[2], MOMENT) or '', run[3] or ''
+  record[8], record[9] = digits(run[4], MOMENT) or '', run[5] or ''
   reply[#reply + 1] = record
 end
 return reply

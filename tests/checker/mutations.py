@@ -35,15 +35,15 @@ def careless(rule: str, promises: str, theme: str, rules: Rules) -> Mutation:
     return Mutation(rule, tuple(promises.split(", ")), theme, rules=rules)
 
 
-NEW_TOKEN = "math.max(tonumber(run[2] or 0) + 1, now)"
-GET_THEN_RUN = "redis.pcall('GET', task_key(id))\n  local run = run_fields(id, 'attempts'"
-LEAVE_LEASED = "redis.call('ZREM', queue_key(queue, 'leased'), id)"
-SET_KEY = "if head.key then redis.call('SET', idem_key(head.key), id) end"
-KEY_TTL = "redis.call('PEXPIREAT', idem_key(head.key), now + head.key_ttl)"
+LAST_TOKEN = "(digits(run[2], MOMENT) or 0) + 1"
+NEW_TOKEN = f"math.max({LAST_TOKEN}, now)"
+READ_TASK = "local task, run = pcall('GET', TASK .. id), NEVER_CLAIMED"
+SET_KEY = "if head.key then call('SET', idem_key(head.key), id) end"
+KEY_TTL = "call('PEXPIREAT', idem_key(head.key), exact(now + head.key_ttl))"
 KEEP = "math.max(result_ttl, head.key_ttl, MINUTE, head.record and DAY or 0)"
-ADD_READY = "redis.call('ZADD', queue_key(queue, 'ready'), due - priority * 1e13, id)"
-RETURN_READY = "redis.call('ZADD', queue_key(queue, 'ready'), run.score, id)"
-TAIL = "gap == 0 or (gap and full) or redis.call('ZCARD', queue_key(ARGV[i], 'ready')) > 0"
+ADD_READY = "call('ZADD', QUEUE .. queue .. ':ready', exact(due - priority * 1e13), id)"
+RETURN_READY = "call('ZADD', QUEUE .. queue .. ':ready', run[SCORE], id)"
+TAIL = "gap == 0 or (gap and full) or call('ZCARD', QUEUE .. ARGV[i] .. ':ready') > 0"
 
 #: Invariants 2 and 3.
 TOKENS = [
@@ -56,14 +56,14 @@ TOKENS = [
         "not run",
     ),
     without("a token follows the last one", "token", "copies", "_lease", NEW_TOKEN, "now"),
-    without("a token follows the clock", "token", "copies", "_lease", NEW_TOKEN, "tonumber(run[2] or 0) + 1"),
+    without("a token follows the clock", "token", "copies", "_lease", NEW_TOKEN, LAST_TOKEN),
     without(
         "a release raises the token to its floor",
         "token",
         "copies",
         "release",
-        "math.max(tonumber(run.token), floor)",
-        "run.token",
+        "math.max(tonumber(run[2]), floor)",
+        "run[2]",
     ),
 ]
 
@@ -76,22 +76,20 @@ ORDER = [
         {
             "_lease": [
                 (
-                    GET_THEN_RUN,
-                    "nil\n  redis.call('ZREM', ready, id)\n  task = " + GET_THEN_RUN.replace("pcall", "call"),
+                    READ_TASK,
+                    "call('ZREM', QUEUE .. queue .. ':ready', id)\n  " + READ_TASK.replace("pcall", "call"),
                 )
             ]
         },
     ),
-    without(
-        "record keys are read with pcall", "error", "damage", "_head", "redis.pcall('GETRANGE'", "redis.call('GETRANGE'"
-    ),
+    without("record keys are read with pcall", "error", "damage", "_head", "pcall('GETRANGE'", "call('GETRANGE'"),
     without(
         "a settle checks before it writes",
         "one place, word",
         "everyday",
         "complete",
-        "local run, word = held(",
-        f"{LEAVE_LEASED}\n  local run, word = held(",
+        "local run, text, word = leave(",
+        "call('ZREM', QUEUE .. ARGV[first + 1] .. ':leased', id)\n  local run, text, word = leave(",
     ),
 ]
 
@@ -110,14 +108,14 @@ ONCE = [
         "doubled",
         "everyday",
         "enqueue",
-        "elseif text or redis.call('EXISTS', task_key(id), run_key(id)) > 0 then",
-        "elseif false then",
+        "if call('EXISTS', TASK .. id, RUN .. id) > 0 then",
+        "if false then",
     ),
     without(
         "an enqueue puts back what is in no set",
         "lost",
         "damage",
-        "enqueue",
+        "_heal",
         "if text then heal(",
         "if false then heal(",
     ),
@@ -126,8 +124,8 @@ ONCE = [
         "lost, doubled, key",
         "everyday",
         "_ending",
-        "redis.call('PEXPIREAT', run_key(id), now + keep)",
-        "redis.call('DEL', run_key(id))",
+        "call('PEXPIREAT', RUN .. id, exact(now + keep))",
+        "call('DEL', RUN .. id)",
     ),
     without(
         "an ended record stays as long as its result", "lost", "ends", "_ending", KEEP, KEEP.replace("result_ttl, ", "")
@@ -150,7 +148,7 @@ ONCE = [
         "word",
         "everyday",
         "_settle",
-        "if run[1] == goal then return nil, 'ALREADY' end",
+        "if run[1] == goal then return nil, nil, 'ALREADY' end",
     ),
 ]
 
@@ -194,15 +192,15 @@ KEYS = [
     without("key and record are stored by one script", "key", "keys", "enqueue", SET_KEY),
     without("a key blocks another record", "key", "keys", "enqueue", "if owner then", "if false then"),
     without("complete gives the key its TTL", "ttl", "keys", "complete", KEY_TTL),
-    without("complete remembers the key", "key", "keys", "complete", KEY_TTL, "redis.call('DEL', idem_key(head.key))"),
-    without("bury frees the key", "key, ttl", "deaths", "bury", "free_key(run.head.key, id)"),
+    without("complete remembers the key", "key", "keys", "complete", KEY_TTL, "call('DEL', idem_key(head.key))"),
+    without("bury frees the key", "key, ttl", "deaths", "bury", "free_key(head.key, id)"),
     without("cancel and discard free the key", "key, ttl", "keys", "_ending", "free_key(head.key, id)"),
     without(
         "a key is freed by its own record only",
         "key",
         "keys",
         "_idempotency",
-        "if key and redis.pcall('GET', idem_key(key)) == id then",
+        "if key and pcall('GET', idem_key(key)) == id then",
         "if key then",
     ),
     without(
@@ -231,7 +229,7 @@ REAPING = [
         "taken",
         "lapses",
         "_settle",
-        "if lapsed == '1' and not has_lapsed(score) then return nil, 'HELD' end",
+        "if score and not has_lapsed(tonumber(score)) then return nil, nil, 'HELD' end",
     ),
     without(
         "a lease far ahead counts as lapsed",
@@ -253,22 +251,24 @@ REAPING = [
         "word",
         "lapses",
         "renew",
-        "redis.call('ZSCORE', leased, id) then",
-        "tonumber(redis.call('ZSCORE', leased, id) or 0) > now then",
+        "call('ZSCORE', leased, id) then",
+        "tonumber(call('ZSCORE', leased, id) or 0) > now then",
     ),
     without(
         "a lapsed lease that nobody took is settled",
         "word",
         "lapses",
         "_settle",
-        "or not score then",
-        "or not score or (lapsed ~= '1' and score <= now) then",
+        "if call('ZREM', leased, id) == 0 then",
+        "if lapsed ~= '1' and tonumber(call('ZSCORE', leased, id) or now) <= now or call('ZREM', leased, id) == 0 then",
     ),
 ]
 
 #: Invariant 14.
 CANCELLING = [
-    without(f"{script} revives no cancelled record", "cancel", "cancels", script, "if run.cancel then", "if false then")
+    without(
+        f"{script} revives no cancelled record", "cancel", "cancels", script, "if run[CANCEL] then", "if false then"
+    )
     for script in ("retry", "bury", "release")
 ]
 
@@ -280,7 +280,7 @@ WAKING = [
         "watch, wake",
         "wakes",
         "_place",
-        "if redis.call('ZRANGE', scheduled, 0, 0)[1] == id then arm(queue) end",
+        "if not armed[queue] and call('ZRANGE', scheduled, '0', '0')[1] == id then arm(queue) end",
     ),
     without("a release arms", "wake", "wakes", "release", f"{RETURN_READY}\n      arm(queue)", RETURN_READY),
     without("a claim arms for what it left", "wake", "wakes", "claim", TAIL, "gap == 0 or (gap and full)"),
