@@ -6,9 +6,10 @@ Tuples become lists, as in Django. Everything that JSON would bend or lose is re
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, time
 from decimal import Decimal
+from types import NoneType
 from typing import Any
 from uuid import UUID
 
@@ -71,29 +72,43 @@ def without_surrogates(value: Any) -> Any:
 
 
 def _plain(value: object, depth: int) -> Any:
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return _text(value)
-    if isinstance(value, int):
-        return _integer(value)
-    if isinstance(value, float):
-        return _float(value)
-    if isinstance(value, Mapping):
-        _check_depth(depth)
-        return {_key(key): _under(key, item, depth) for key, item in value.items()}
+    copy = _COPIES.get(type(value)) or _copy_of_lookalike(value)
+    return copy(value, depth)
+
+
+def _copy_of_lookalike(value: object) -> _Copy:
+    """Return how to copy what has a type of its own, or raise `_Refused`."""
+    for kind in (bool, str, int, float, Mapping):
+        if isinstance(value, kind):
+            return _COPIES[kind]
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
-        _check_depth(depth)
-        return [_under(index, item, depth) for index, item in enumerate(value)]
+        return _sequence
     raise _Refused(TypeError, f"is a {type(value).__qualname__}, which JSON can't carry{_hint(value)}.")
 
 
-def _under(key: object, item: object, depth: int) -> Any:
+def _sequence(value: Sequence[Any], depth: int) -> list[Any]:
+    _check_depth(depth)
+    plain: list[Any] = []
     try:
-        return _plain(item, depth + 1)
+        for item in value:
+            plain.append(_plain(item, depth + 1))
     except _Refused as refused:
-        refused.path.append(f"[{key!r}]")
+        refused.path.append(f"[{len(plain)}]")
         raise
+    return plain
+
+
+def _mapping(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+    _check_depth(depth)
+    plain: dict[str, Any] = {}
+    for key, item in value.items():
+        name = _key(key)
+        try:
+            plain[name] = _plain(item, depth + 1)
+        except _Refused as refused:
+            refused.path.append(f"[{key!r}]")
+            raise
+    return plain
 
 
 def _check_depth(depth: int) -> None:
@@ -107,24 +122,44 @@ def _key(key: object) -> str:
     return _text(key)
 
 
-def _text(value: str) -> str:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise _Refused(LoneSurrogate, "holds a lone surrogate, which is no text.") from None
+def _itself(value: Any, depth: int) -> Any:
+    return value
+
+
+def _text(value: str, depth: int = 0) -> str:
+    if not str.isascii(value):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise _Refused(LoneSurrogate, "holds a lone surrogate, which is no text.") from None
     return str.__str__(value)
 
 
-def _integer(value: int) -> int:
+def _integer(value: int, depth: int) -> int:
     if value.bit_length() > MAX_INT_DIGITS * 3 and abs(value) >= 10**MAX_INT_DIGITS:
         raise _Refused(ValueError, f"is an integer of more than {MAX_INT_DIGITS} digits.")
     return int.__int__(value)
 
 
-def _float(value: float) -> float:
+def _float(value: float, depth: int) -> float:
     if not math.isfinite(value):
         raise _Refused(ValueError, f"is {float.__repr__(value)}, which JSON doesn't have.")
     return float.__float__(value)
+
+
+#: Takes a value and how deep it stands.
+_Copy = Callable[[Any, int], Any]
+_COPIES: dict[type, _Copy] = {
+    NoneType: _itself,
+    bool: _itself,
+    str: _text,
+    int: _integer,
+    float: _float,
+    list: _sequence,
+    tuple: _sequence,
+    dict: _mapping,
+    Mapping: _mapping,
+}
 
 
 def _hint(value: object) -> str:

@@ -18,14 +18,26 @@ class _Source:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._millisecond = 0
         self._last = 0
+        self._opening = ""  # All characters of the last id but two.
 
-    def draw(self) -> int:
-        fresh = (time.time_ns() // 1_000_000 << _RANDOM_BITS) | int.from_bytes(os.urandom(10)) % _HALF
+    def draw(self) -> str:
+        millisecond = time.time_ns() // 1_000_000
         with self._lock:
-            in_last_millisecond = fresh >> _RANDOM_BITS <= self._last >> _RANDOM_BITS
-            self._last = self._last + 1 if in_last_millisecond else fresh
-            return self._last
+            if millisecond > self._millisecond:
+                self._millisecond = millisecond
+                self._last = millisecond << _RANDOM_BITS | int.from_bytes(os.urandom(10)) % _HALF
+                self._opening = _opening(self._last)
+            else:
+                self._last += 1
+                if not self._last & 1023:
+                    self._opening = _opening(self._last)
+            return self._opening + _PAIRS[self._last & 1023]
+
+
+def _opening(value: int) -> str:
+    return "".join([_PAIRS[value >> shift & 1023] for shift in range(120, 0, -10)])
 
 
 _source = _Source()
@@ -42,5 +54,4 @@ os.register_at_fork(after_in_child=_forget)
 
 def new_id() -> str:
     """Return a new id, larger than all that this process drew before."""
-    value = _source.draw()
-    return "".join([_PAIRS[value >> shift & 1023] for shift in range(120, -1, -10)])
+    return _source.draw()
