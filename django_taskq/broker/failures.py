@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from redis import exceptions as errors
@@ -33,15 +31,20 @@ _DEMOTED = {"READONLY", "UNBLOCKED"}
 _CODE = re.compile(r"(?:^|: ?-)([A-Z]+) ")
 
 
-@contextmanager
-def translated(client: Any) -> Iterator[None]:
+class translated:
     """Turn what redis-py raises into the errors of `exceptions`."""
-    try:
-        yield
-    except (errors.RedisError, errors.RedisClusterException) as error:
-        if isinstance(error, errors.ReadOnlyError) or _code(error) in _DEMOTED:
-            _drop_idle_connections(client)
-        raise _translation(error) from error
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, errors.RedisError | errors.RedisClusterException):
+            if isinstance(error, errors.ReadOnlyError) or _code(error) in _DEMOTED:
+                _drop_idle_connections(self._client)
+            raise _translation(error) from error
 
 
 def _drop_idle_connections(client: Any) -> None:

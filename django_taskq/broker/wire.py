@@ -7,13 +7,19 @@ redis-py's own path around each command (retries, metrics, two locks of the pool
 from __future__ import annotations
 
 import os
+import select
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakSet
 
 import redis
 from redis import exceptions as errors
+
+try:
+    import hiredis
+except ImportError:
+    hiredis = None  # type: ignore[assignment]
 
 _wires: WeakSet[Wire] = WeakSet()
 
@@ -23,29 +29,32 @@ class Wire:
 
     def __init__(self, pool: Any) -> None:
         self._pool = pool
-        self._idle: deque[Any] = deque()
+        self._idle: deque[_Line] = deque()
         _wires.add(self)
 
     def send(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Run commands in one round trip; return each one's reply or error. Nothing is sent twice."""
-        connection = self._connected()
         try:
+            line = self._idle.pop()
+        except IndexError:
+            line = _Line(self._pool.make_connection())
+        try:
+            line.open()
             # One write, so that the server reads once.
-            connection.send_packed_command([b"".join(connection.pack_commands(commands))], check_health=False)
-            replies = [_reply(connection) for _ in commands]
+            line.write(b"".join([pack(command) for command in commands]))
+            return [line.read() for _ in commands]
         except BaseException:
             # An answer that comes late would be taken for that of the next command.
-            connection.disconnect()
+            line.close()
             raise
         finally:
-            self._idle.append(connection)
-        return replies
+            self._idle.append(line)
 
     def close(self) -> None:
         """Close what is idle."""
         while self._idle:
             try:
-                self._idle.pop().disconnect()
+                self._idle.pop().close()
             except IndexError:
                 break
 
@@ -53,20 +62,49 @@ class Wire:
         """Leave what is idle to the process that this one was forked from."""
         self._idle = deque()
 
-    def _connected(self) -> Any:
+
+class _Line:
+    """A connection that redis-py opens and closes, and that is written to and read from directly."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._is_readable: Callable[[int], Any] | None = None
+
+    def open(self) -> None:
+        """Connect, unless it is open and silent; else the server closed it, or has said what nobody asked."""
+        if self._is_readable is not None:
+            if not self._is_readable(0):
+                return
+            self.close()
+        connection = self._connection
+        connection.connect()
+        watch = select.poll()
+        watch.register(connection._sock, select.POLLIN)
+        self._write, self._read = connection._sock.sendall, connection._parser.read_response
+        self._is_readable = watch.poll
+
+    def write(self, data: bytes) -> None:
         try:
-            connection = self._idle.pop()
-        except IndexError:
-            connection = self._pool.make_connection()
+            self._write(data)
+        except TimeoutError:
+            raise errors.TimeoutError("Timeout writing to socket") from None
+        except OSError as error:
+            raise errors.ConnectionError(f"Error while writing to socket: {error}") from error
+
+    def read(self) -> Any:
+        """Return a reply, which may be an error."""
         try:
-            connection.connect()
-            if _is_stale(connection):
-                connection.disconnect()
-                connection.connect()
-        except BaseException:
-            self._idle.append(connection)
-            raise
-        return connection
+            return self._read()
+        except errors.ResponseError as error:
+            return error
+        except TimeoutError:
+            raise errors.TimeoutError("Timeout reading from socket") from None
+        except OSError as error:
+            raise errors.ConnectionError(f"Error while reading from socket: {error}") from error
+
+    def close(self) -> None:
+        self._is_readable = None
+        self._connection.disconnect()
 
 
 def _forget() -> None:
@@ -75,6 +113,19 @@ def _forget() -> None:
 
 
 os.register_at_fork(after_in_child=_forget)
+
+
+def packed(command: tuple[Any, ...]) -> bytes:
+    """Return a command of texts, bytes and integers as Redis reads it."""
+    parts = [b"*%d\r\n" % len(command)]
+    for argument in command:
+        data = argument if isinstance(argument, bytes) else str(argument).encode()
+        parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
+    return b"".join(parts)
+
+
+#: The same, by hiredis where it is installed.
+pack: Callable[[tuple[Any, ...]], bytes] = hiredis.pack_command if hiredis else packed
 
 
 class DirectClient(redis.Redis):
@@ -98,18 +149,3 @@ class DirectClient(redis.Redis):
         if self._wire is not None:
             self._wire.close()
         super().close()
-
-
-def _is_stale(connection: Any) -> bool:
-    """Tell whether the server closed an idle connection, or has said what nobody asked."""
-    try:
-        return bool(connection.can_read())
-    except (errors.ConnectionError, errors.TimeoutError, OSError):
-        return True
-
-
-def _reply(connection: Any) -> Any:
-    try:
-        return connection.read_response()
-    except errors.ResponseError as error:
-        return error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from django_taskq.broker import client
+from django_taskq.broker import client, wire
 from django_taskq.broker.broker import Broker
 from django_taskq.broker.envelope import Envelope
 from django_taskq.broker.exceptions import BrokerUnavailable
@@ -72,3 +72,14 @@ def test_settling_and_claiming_is_one_read_of_the_server(new_server, fresh):
     assert set(words) == {"DONE"}
     assert len(claimed.leases) == 40
     assert after - before == 1 + (before - asking)
+
+
+def test_a_command_is_packed_alike_with_and_without_hiredis():
+    command = ("EVALSHA", "f00", 1, "{é}:queues", b"\x00\xff", -7, "", "grüße")
+
+    assert wire.packed(command) == wire.pack(command)
+
+
+def test_without_hiredis_commands_run_too(new_server, fresh, monkeypatch):
+    monkeypatch.setattr(wire, "pack", wire.packed)
+    assert [one.word for one in fresh(new_server().unix_url).enqueue([a_record()])] == ["STORED"]
