@@ -67,6 +67,11 @@ class Attempt:
             args = [context, *args]
         return self._function(*args, **self.envelope.kwargs)
 
+    def refuse_transaction(self) -> None:
+        """Raise for a coroutine function that was enqueued as a function that runs in a transaction."""
+        if self.envelope.atomic is not None:
+            raise TypeError(f"{self._task.name} was enqueued with atomic, and a coroutine runs in no transaction.")
+
     def succeeded(self, value: Any, most_bytes: int) -> Succeeded:
         """Return the outcome of a call that returned; raise when what it returned can't be kept."""
         log_json = _NONE_JSON

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable
 from inspect import iscoroutinefunction
 
+from asgiref.sync import sync_to_async
+
 from . import hygiene, registry, results
 from .announcements import aannounce, announce, is_heard
 from .attempt import Attempt, Known
@@ -15,13 +17,16 @@ from .broker.exceptions import UnknownVersion, UnreadableRecord
 from .broker.records import AttemptError, Lease
 from .compat import signals, task_backends
 from .conf import Options
+from .effects import Effects
 from .failures import describe
 from .pruning import Pruning
 from .recording import Recorder
+from .repair import Repair
+from .verdicts import Verdicts
 from .worker.application import Control
 from .worker.exceptions import UnknownTask
 from .worker.forks import Body
-from .worker.outcomes import Failed, Outcome, Released
+from .worker.outcomes import Failed, Outcome, Released, Succeeded
 
 logger = logging.getLogger("django_taskq.worker")
 
@@ -34,8 +39,8 @@ class Application:
 
     def __init__(self, alias: str, sender: type, conf: Options, broker: Broker) -> None:
         self.broker = broker
-        self.rows = Recorder(alias, broker) if conf.keeps_records else None
-        self.duties: dict[str, Callable[[], float]] = {}
+        self.rows = Recorder(alias, broker, keeps_all=conf.keeps_records)
+        self.duties: dict[str, Callable[[], float]] = {"repair": Repair(alias, sender, conf, broker).work}
         if conf.keeps_records and conf.records_ttl is not None:
             self.duties["pruning"] = Pruning(alias, conf.records_ttl).work
         self._alias = alias
@@ -43,6 +48,8 @@ class Application:
         self._unknown_ttl_ms = conf.unknown_ttl_ms
         self._most_bytes = conf.max_payload_bytes
         self._known: dict[tuple[str, str | None], Known] = {}
+        self._verdicts = Verdicts(alias, broker)
+        self._effects = Effects(alias, broker, self._verdicts, conf.max_payload_bytes)
 
     @classmethod
     def connect(cls, alias: str) -> Application:
@@ -68,22 +75,21 @@ class Application:
             attempt = self._prepare(lease, control)
             if not isinstance(attempt, Attempt):
                 return attempt
+            if lease.head.record_alias is not None and (known := self._verdicts.begin(lease, control.child)):
+                return known
             if is_heard(signals.task_started, logging.INFO):
                 announce(signals.task_started, self._sender, attempt.result)
             try:
-                # A fork must leave neither the limit nor anything else that surrounds the body.
-                with control.limit(), Body():
-                    value = attempt.call()
-                succeeded = attempt.succeeded(value, self._most_bytes)
+                outcome = self._run(attempt, control)
             except BaseException as error:
                 failed = attempt.failed(error)
                 # Told in here, for receivers look for the exception in sys.exc_info().
                 if attempt.is_to_be_told(failed):
                     announce(signals.task_finished, self._sender, attempt.result)
                 return failed
-            if attempt.is_to_be_told(succeeded):
+            if isinstance(outcome, Succeeded) and attempt.is_to_be_told(outcome):
                 announce(signals.task_finished, self._sender, attempt.result)
-            return succeeded
+            return outcome
         finally:
             hygiene.after_task()
 
@@ -94,9 +100,14 @@ class Application:
             attempt = self._prepare(lease, control)
             if not isinstance(attempt, Attempt):
                 return attempt
+            if lease.head.record_alias is not None:
+                known = await sync_to_async(self._verdicts.begin)(lease, control.child)
+                if known is not None:
+                    return known
             if is_heard(signals.task_started, logging.INFO):
                 await aannounce(signals.task_started, self._sender, attempt.result)
             try:
+                attempt.refuse_transaction()
                 async with control.alimit():
                     with Body():
                         value = await attempt.call()
@@ -128,6 +139,15 @@ class Application:
             announce(signals.task_finished, self._sender, result)
         finally:
             hygiene.after_task()
+
+    def _run(self, attempt: Attempt, control: Control) -> Outcome:
+        """Run a body to what it comes to; raise what it raises."""
+        if attempt.envelope.atomic is not None and attempt.lease.head.record_alias is not None:
+            return self._effects.run(attempt, attempt.envelope.atomic)
+        # A fork must leave neither the limit nor anything else that surrounds the body.
+        with control.limit(), Body():
+            value = attempt.call()
+        return attempt.succeeded(value, self._most_bytes)
 
     def _find(self, lease: Lease) -> Known | None:
         """Return the task of a lease; None for one that nobody here knows."""

@@ -112,6 +112,11 @@ def from_ending(ending: Ending, alias: str, known: Record | None) -> Row:
     return _row(lease, alias, state, lease.attempt, child, result, [*earlier, last], *times)
 
 
+def from_lease(lease: Lease, alias: str, child: str) -> Row:
+    """Return the row of a record that is about to run."""
+    return _row(lease, alias, State.LEASED, lease.attempt, child, "", [], lease.claimed_at, lease.claimed_at, None)
+
+
 def _row(
     of: Record | Lease,
     alias: str,
@@ -176,15 +181,10 @@ def to_result(row: TaskRecord) -> TaskResult:
     return results.from_record(to_record(row), row.backend)
 
 
-def find(record_id: str, alias: str) -> TaskResult | None:
-    """Return the result that the row of a record stands for, if there is one."""
-    row = TaskRecord.objects.filter(pk=record_id, backend=_storable(alias)[: _LENGTHS["backend"]]).first()
+def find(record_id: str, alias: str, database: str | None = None) -> TaskResult | None:
+    """Return the result that the row of a record stands for, if there is one; the router names the database."""
+    row = TaskRecord.objects.using(database).filter(pk=record_id, backend=_storable(alias)[: _LENGTHS["backend"]]).first()
     return None if row is None else to_result(row)
-
-
-def same(row: Row) -> Row:
-    """Return a row as it is."""
-    return row
 
 
 def plain(row: Row) -> Row:

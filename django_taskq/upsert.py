@@ -9,6 +9,7 @@ import json
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import fields
+from enum import Enum
 from typing import Any
 
 from django.db import models, transaction
@@ -25,16 +26,31 @@ _WRITTEN = {each.name for each in fields(Row)}
 _FIELDS = [field for field in TaskRecord._meta.concrete_fields if field.attname in _WRITTEN]
 _NAMES = [field.attname for field in _FIELDS]
 _TIMES = {field for field in _FIELDS if isinstance(field, models.DateTimeField)}
-_SUCCEEDED = TaskRecord.Status.SUCCEEDED.value
+#: What the end of a task changes in a row that was there before.
+CHANGED = (
+    *("token", "status", "attempts", "worker", "result", "history"),
+    *("started_at", "last_attempted_at", "finished_at", "repair_at"),
+)
+_WAITING, _RUNNING, _SUCCEEDED = (
+    status.value for status in (TaskRecord.Status.WAITING, TaskRecord.Status.RUNNING, TaskRecord.Status.SUCCEEDED)
+)
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def upsert(connection: BaseDatabaseWrapper, rows: Sequence[Row], *, overrule: bool = False) -> None:
-    """Insert rows of different ids; one that is there is replaced when its token is no higher.
+class Rule(Enum):
+    """Which row that is there is replaced."""
 
-    Under an equal token one that says `succeeded` stays, but for another that does; `overrule` replaces it, too.
-    """
-    ending = _ending(connection, overrule)
+    #: One whose token is no higher; under an equal one a row that says `succeeded` stays, but for another that does.
+    NEWER = "newer"
+    #: One whose token is no higher.
+    OVERRULE = "overrule"
+    #: One that is open: by a success only under its token, as the row of a run that has begun.
+    OPEN = "open"
+
+
+def upsert(connection: BaseDatabaseWrapper, rows: Sequence[Row], rule: Rule = Rule.NEWER) -> None:
+    """Insert rows of different ids; one that is there is replaced if the rule says so."""
+    ending = _ending(connection, rule)
     with _transaction(connection), connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             # Whatever the rows, one short statement with one parameter: what many take is too long to take apart.
@@ -84,23 +100,36 @@ def _values(connection: BaseDatabaseWrapper, row: Row) -> list[Any]:
     ]
 
 
-def _ending(connection: BaseDatabaseWrapper, overrule: bool) -> str:
+def _ending(connection: BaseDatabaseWrapper, rule: Rule) -> str:
     """Return what a statement says of rows that are there."""
     quoted = connection.ops.quote_name
-    table, token, status = (quoted(name) for name in (TaskRecord._meta.db_table, "token", "status"))
-    columns = [quoted(name) for name in _NAMES]
+    columns = [quoted(name) for name in (CHANGED if rule is Rule.OPEN else _NAMES)]
     new = "VALUES({})" if connection.vendor == "mysql" else "EXCLUDED.{}"
-    old = f"{table}.{{}}"
-    newer = f"{old.format(token)} <= {new.format(token)}"
-    if not overrule:
-        stays = f"{old.format(status)} = '{_SUCCEEDED}' AND {new.format(status)} <> '{_SUCCEEDED}'"
-        newer += f" AND NOT ({old.format(token)} = {new.format(token)} AND {stays})"
+    condition = _condition(connection, rule, new)
     if connection.vendor == "mysql":
-        # Assignments are made from left to right, and all read the status and the token: these come last.
-        columns.sort(key=[status, token].__contains__)
-        replaced = ", ".join(f"{column} = IF({newer}, {new.format(column)}, {column})" for column in columns)
+        # Assignments are made from left to right, and all read the token and the status. So these come last, in the
+        # order in which the rule is still true for the second when the first is new.
+        last = [quoted("token"), quoted("status")] if rule is Rule.OPEN else [quoted("status"), quoted("token")]
+        columns = [*(column for column in columns if column not in last), *last]
+        replaced = ", ".join(f"{column} = IF({condition}, {new.format(column)}, {column})" for column in columns)
         return f"ON DUPLICATE KEY UPDATE {replaced}"
     if connection.vendor in VENDORS:
         replaced = ", ".join(f"{column} = {new.format(column)}" for column in columns)
-        return f"ON CONFLICT ({quoted('id')}) DO UPDATE SET {replaced} WHERE {newer}"
+        return f"ON CONFLICT ({quoted('id')}) DO UPDATE SET {replaced} WHERE {condition}"
     raise NotImplementedError(f"Rows can't be kept in {connection.display_name}.")
+
+
+def _condition(connection: BaseDatabaseWrapper, rule: Rule, new: str) -> str:
+    """Return the SQL of a rule."""
+    table, token, status = (connection.ops.quote_name(name) for name in (TaskRecord._meta.db_table, "token", "status"))
+    old_token, new_token = f"{table}.{token}", new.format(token)
+    old_status, new_status = f"{table}.{status}", new.format(status)
+    newer = f"{old_token} <= {new_token}"
+    if rule is Rule.OVERRULE:
+        return newer
+    if rule is Rule.NEWER:
+        stays = f"{old_status} = '{_SUCCEEDED}' AND {new_status} <> '{_SUCCEEDED}'"
+        return f"{newer} AND NOT ({old_token} = {new_token} AND {stays})"
+    success = f"{new_status} = '{_SUCCEEDED}' AND {old_token} = {new_token} AND {old_status} = '{_RUNNING}'"
+    other = f"{new_status} <> '{_SUCCEEDED}' AND {newer} AND {old_status} IN ('{_WAITING}', '{_RUNNING}')"
+    return f"({success} OR {other})"

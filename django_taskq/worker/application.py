@@ -8,8 +8,8 @@ from typing import Protocol
 
 from ..broker.broker import Broker
 from ..broker.records import AttemptError, Lease
-from .endings import Ending
-from .outcomes import Outcome, Succeeded
+from .endings import Ending, Recorded
+from .outcomes import Outcome
 
 
 class Control(Protocol):
@@ -35,19 +35,27 @@ class Control(Protocol):
 
 
 class RowStore(Protocol):
-    """Where what has ended has its row. All of it raises `NotRecorded` while the database takes none."""
+    """Where what has ended has its row.
 
-    def write(self, endings: Sequence[Ending]) -> None:
+    A record whose head names a database has had one there since it was enqueued, and that row has the last word on how
+    it ends.
+    """
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether the other records have a row as well, from their end on."""
+
+    def write(self, endings: Sequence[Ending]) -> Recorded:
         """Write the rows of records that are about to end, under the tokens of their leases."""
 
-    def succeeded(self, leases: Sequence[Lease]) -> Mapping[str, Succeeded]:
-        """Return the results of those whose rows say that they succeeded under their tokens, by id."""
+    def read(self, endings: Sequence[Ending]) -> Recorded:
+        """Ask the rows of leases that nobody answers for whether these ended already."""
 
     def correct(self, endings: Sequence[Ending]) -> None:
-        """Make the rows of endings that Redis contradicted say what it holds."""
+        """Make the rows of endings that Redis contradicted say what it holds, or raise `NotRecorded`."""
 
     def probe(self) -> None:
-        """See whether rows can be written."""
+        """See whether rows can be written, or raise `NotRecorded`."""
 
     def rest(self) -> None:
         """Hear that nothing is to be written for a while. Never raises."""

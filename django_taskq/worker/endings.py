@@ -34,6 +34,11 @@ class Ending:
     ended_at: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
 
     @property
+    def key(self) -> tuple[str, int]:
+        """What names its lease."""
+        return self.lease.id, self.lease.token
+
+    @property
     def state(self) -> State | None:
         """The state that the record ends in; None when it goes on."""
         if isinstance(self.outcome, Succeeded):
@@ -43,3 +48,13 @@ class Ending:
         if self.cancelled:
             return State.CANCELLED
         return State.DEAD if self.outcome.delay_ms is None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What came of asking rows, or of writing them."""
+
+    #: Each as its row says that it ended, for a row may know better.
+    endings: Sequence[Ending]
+    #: Names the others, about which nothing may be said now.
+    error: NotRecorded | None = None

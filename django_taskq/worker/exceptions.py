@@ -9,6 +9,7 @@
     └── Bury                 never run me again
     TaskqError
     ├── UnknownTask          no worker knew its name
+    ├── Cancelled            a person had ended it
     └── Crash
         ├── LeaseExpired     nobody renewed its lease: the whole worker or machine is gone
         ├── WorkerLost       its process died while it ran
@@ -75,6 +76,13 @@ class Bury(TaskSignal):
 
 class UnknownTask(TaskqError):
     """No worker knew this task, or this version of it, for as long as `unknown_ttl`."""
+
+
+class Cancelled(TaskqError):
+    """Its row says that the task was cancelled, before it ran or while it did."""
+
+    def __str__(self) -> str:
+        return super().__str__() or "The task was cancelled."
 
 
 class Crash(TaskqError):

@@ -5,15 +5,16 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from ..broker.broker import Broker
 from ..broker.exceptions import TaskqError
 from ..broker.inspector import Inspector
 from ..broker.records import Lease
 from .application import Application
-from .endings import Ending, NotRecorded
+from .endings import Ending
 from .exceptions import LeaseExpired
-from .outcomes import Failed, Succeeded, after_crash, to_settlement
+from .outcomes import Failed, Released, Succeeded, after_crash, to_settlement
 from .rows import Rows
 
 logger = logging.getLogger("django_taskq.worker")
@@ -22,6 +23,8 @@ logger = logging.getLogger("django_taskq.worker")
 SHORTEST_SLEEP = 0.01
 #: Seconds until a row is tried again that the database didn't take.
 ROW_PAUSE = 1.0
+#: Leases that are passed over because of their rows, in one look.
+MOST_WAITING = 2000
 
 
 class Presence:
@@ -84,11 +87,8 @@ class Reaper:
         pause = self._lease / 3
         while queues:
             expired = self._broker.expired(queues, besides=waiting)
-            try:
-                waiting += self._reap(expired.leases)
-            except NotRecorded:
-                return min(ROW_PAUSE, pause)
-            if expired.next_lapse_ms is None:
+            waiting += self._reap(expired.leases)
+            if expired.next_lapse_ms is None or len(waiting) >= MOST_WAITING:
                 break
             if expired.next_lapse_ms > 0:
                 pause = max(SHORTEST_SLEEP, min(expired.next_lapse_ms / 1000, pause))
@@ -99,10 +99,16 @@ class Reaper:
         """End the attempts of lapsed leases; return the ids of those that wait for their row."""
         endings = [Ending(lease, self._outcome(lease), cancelled=lease.cancel_requested) for lease in leases]
         ready, again = self._rows.judge(endings)
-        self._tell(ready)
+        self._tell([self._lapsed(ending) for ending in ready])
         self._rows.correct()
         self._rows.rest()
         return [ending.lease.id for ending in again]
+
+    def _lapsed(self, ending: Ending) -> Ending:
+        """Return an ending that is refused where the lease was renewed meanwhile, as a release wouldn't be."""
+        if not isinstance(ending.outcome, Released):
+            return ending
+        return replace(ending, outcome=replace(self._outcome(ending.lease), delay_ms=0))
 
     def _tell(self, endings: Sequence[Ending]) -> None:
         settlements = [to_settlement(ending.lease, ending.outcome, lapsed=True) for ending in endings]

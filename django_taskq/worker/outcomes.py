@@ -20,6 +20,8 @@ class Succeeded:
 
     log_json: bytes
     result_ttl_ms: int = DEFAULT_RESULT_TTL_MS
+    #: Whether its row says so already.
+    is_recorded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +50,12 @@ class Unsaved:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The task didn't run here; it goes back, and the attempt with it."""
+    """The task didn't run here, or what it did was undone; it goes back, and the attempt with it."""
 
     delay_ms: int = 0
     unknown: bool = False
+    #: A fencing token that its row has seen; the next one is larger.
+    floor: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +77,8 @@ def to_settlement(lease: Holding, outcome: Outcome, *, lapsed: bool = False) -> 
             return Retry(lease, delay_ms, error.to_json(), lapsed, result_ttl_ms)
         case Unsaved(_, _, result_ttl_ms):
             return Bury(lease, outcome.to_json(), lapsed, result_ttl_ms)
-        case Released(delay_ms, unknown):
-            return Release(lease, delay_ms, unknown=unknown)
+        case Released(delay_ms, unknown, floor):
+            return Release(lease, delay_ms, floor, unknown=unknown)
         case Lost():
             return None
 

@@ -22,7 +22,7 @@ from ..broker.settlements import Holding
 from .application import Application
 from .board import BEGUN, CLAIMED, ENDED, Board, Held
 from .children import ChildProcess
-from .endings import Ending, NotRecorded
+from .endings import Ending
 from .exceptions import Crash, TaskTimeout, WorkerLost
 from .outcomes import Failed, Outcome, Released, Succeeded, after_crash, settle
 from .queues import Queues
@@ -184,7 +184,7 @@ class Recovery:
             ending = self._judge(held, Ending(lease, failed, cancelled=lease.cancel_requested))
             if ending is None:
                 return False
-            if isinstance(ending.outcome, Released) and not gives_back:
+            if verdict is Verdict.RUN_ALONE and isinstance(ending.outcome, Released) and not gives_back:
                 logger.warning("Running %s alone: it may have ended its process", held.id)
                 self._suspects.append(Suspect(lease, held, child))
                 return True
@@ -215,11 +215,9 @@ class Recovery:
 
     def _judge(self, held: Held, ending: Ending) -> Ending | None:
         """Return how a lease is to end, its row written; None while the database doesn't allow it."""
-        try:
-            # Before a run has ended nobody writes a row under its token.
-            ready, _ = self._rows.judge([ending]) if held.state == ENDED else self._rows.write([ending])
-        except NotRecorded:
-            ready = []
+        # Before a run has ended nobody writes a row under its token, but for a transaction that closes its own.
+        may_have_one = held.state == ENDED or ending.lease.head.record_alias is not None
+        ready, _ = self._rows.judge([ending]) if may_have_one else self._rows.write([ending])
         self._rows.rest()
         return ready[0] if ready else None
 

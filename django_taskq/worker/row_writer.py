@@ -48,9 +48,11 @@ class RowWriter:
 
     def take(self, run: Run) -> bool:
         """Write the row of an ended run, if it needs one; tell whether it does."""
+        if not self._rows.keeps(run.lease):
+            return False
         child = None if self.runs_adopted else run.child
         run.ending = Ending(run.lease, run.outcome, child, run.cancel_requested)
-        if run.ending.state is None:
+        if not self._rows.wants(run.ending):
             return False
         self._ask(run)
         return True
@@ -106,11 +108,11 @@ class RowWriter:
         """Write what can be written; return what is left, and the seconds until the next try."""
         for _ in range(self._rows.correct()):
             self._inbox.put(Written(None))
-        runs = {(run.lease.id, run.lease.token): run for run in waiting}
+        runs = {run.ending.key: run for run in waiting if run.ending is not None}
         ready, _ = self._rows.write([run.ending for run in waiting if run.ending is not None])
         for ending in ready:
-            run = runs.pop((ending.lease.id, ending.lease.token))
-            run.outcome = ending.outcome
+            run = runs.pop(ending.key)
+            run.ending, run.outcome = ending, ending.outcome
             self._inbox.put(Written(run))
         if self.is_away and not runs:
             self._rows.probe()

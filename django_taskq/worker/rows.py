@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..broker.records import AttemptError, State
+from ..broker.records import AttemptError, Lease, State
 from .application import RowStore
 from .endings import Ending, NotRecorded
 from .outcomes import Failed, Succeeded, Unsaved
@@ -41,37 +41,37 @@ class Rows:
         wanting = [ending for ending in endings if self.wants(ending)]
         if self._store is None or not wanting:
             return [*endings], []
-        try:
-            self._store.write(wanting)
-        except NotRecorded as error:
-            self.error = error
-        else:
-            self.error = None
+        recorded = self._store.write(wanting)
+        self.error = recorded.error
+        if self.error is None:
             self._since.clear()
-            return [*endings], []
+        told = {ending.key: ending for ending in recorded.endings}
         now, ready, again = time.monotonic(), [], []
         for ending in endings:
-            key = ending.lease.id, ending.lease.token
-            if ending.state is None or ending.lease.id not in self.error.ids:
-                ready.append(ending)
-            elif now - self._since.setdefault(key, now) < PATIENCE:
+            if ending.key in told or self.error is None or ending.lease.id not in self.error.ids:
+                ready.append(told.get(ending.key, ending))
+            # Where a row has the last word, Redis is told nothing without it.
+            elif _is_fenced(ending.lease) or now - self._since.setdefault(ending.key, now) < PATIENCE:
                 again.append(ending)
             else:
-                del self._since[key]
+                del self._since[ending.key]
                 ready.append(given_up(ending, self.error))
         return ready, again
 
     def judge(self, endings: Sequence[Ending]) -> tuple[list[Ending], list[Ending]]:
         """As `write`, for leases that nobody answers for: one whose row says that it succeeded has.
 
-        Raises `NotRecorded` while rows can't be read; then nothing may be said of these leases.
+        While a row can't be read nothing may be said of its lease.
         """
-        if self._store is None or not endings:
+        asked = [ending for ending in endings if self.keeps(ending.lease)]
+        if self._store is None or not asked:
             return [*endings], []
-        succeeded = self._store.succeeded([ending.lease for ending in endings])
-        known = [replace(ending, outcome=succeeded[key]) for ending in endings if (key := ending.lease.id) in succeeded]
-        ready, again = self.write([ending for ending in endings if ending.lease.id not in succeeded])
-        return known + ready, again
+        read = self._store.read(asked)
+        told = {ending.key: ending for ending in read.endings}
+        is_open = {ending.key for ending in asked} - told.keys()
+        ready, again = self.write([told.get(ending.key, ending) for ending in endings if ending.key not in is_open])
+        self.error = read.error or self.error
+        return ready, [*again, *(ending for ending in asked if ending.key in is_open)]
 
     def probe(self) -> None:
         """See whether rows are taken again."""
@@ -87,9 +87,13 @@ class Rows:
         if self._store is not None:
             self._store.rest()
 
+    def keeps(self, lease: Lease) -> bool:
+        """Tell whether a record has a row when it has ended."""
+        return self._store is not None and (self._store.keeps_all or _is_fenced(lease))
+
     def wants(self, ending: Ending) -> bool:
-        """Tell whether an ending has a row."""
-        return self._store is not None and ending.state is not None
+        """Tell whether the row of an ending is to be written."""
+        return ending.state is not None and self.keeps(ending.lease) and not _is_recorded(ending)
 
     def heed(self, ending: Ending, word: str) -> None:
         """Note an ending if Redis's answer contradicts the row that was written for it, or not written."""
@@ -97,7 +101,7 @@ class Rows:
             self.note_wrong(ending)
 
     def is_wrong(self, ending: Ending, word: str) -> bool:
-        if self._store is None:
+        if not self.keeps(ending.lease) or (_is_fenced(ending.lease) and _is_recorded(ending)):
             return False
         if word == "CANCELLED":
             return ending.state is not State.CANCELLED
@@ -120,6 +124,15 @@ class Rows:
             if lost := len(wrong) - len(self._wrong):
                 logger.error("%d rows may differ from Redis: %s", lost, error)
         return len(wrong) - len(self._wrong)
+
+
+def _is_fenced(lease: Lease) -> bool:
+    """Tell whether a record has had a row since it was enqueued, which has the last word."""
+    return lease.head.record_alias is not None
+
+
+def _is_recorded(ending: Ending) -> bool:
+    return isinstance(ending.outcome, Succeeded) and ending.outcome.is_recorded
 
 
 def given_up(ending: Ending, error: NotRecorded) -> Ending:

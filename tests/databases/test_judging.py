@@ -11,7 +11,7 @@ from django_taskq.broker.records import AttemptError, Claim
 from django_taskq.models import TaskRecord
 from django_taskq.recording import Recorder
 from django_taskq.worker.board import Board
-from django_taskq.worker.endings import Ending, NotRecorded
+from django_taskq.worker.endings import Ending, NotRecorded, Recorded
 from django_taskq.worker.exceptions import WorkerLost
 from django_taskq.worker.maintenance import Reaper
 from django_taskq.worker.outcomes import Failed, Succeeded
@@ -144,7 +144,7 @@ def test_under_its_own_token_a_row_that_says_succeeded_stays(application, claim)
 
 def test_leases_whose_rows_are_refused_hold_up_no_others(application, broker, claim, inspector, monkeypatch):
     def refuse(endings):
-        raise NotRecorded([ending.lease.id for ending in endings if ending.state], OSError("read only"))
+        return Recorded([], NotRecorded([ending.lease.id for ending in endings], OSError("read only")))
 
     refused = [claim(ONCE) for _ in range(101)]
     others = [claim(OFTEN) for _ in range(101)]

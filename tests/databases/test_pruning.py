@@ -15,7 +15,7 @@ from django.utils import timezone
 from django_taskq import pruning
 from django_taskq.models import TaskRecord
 from django_taskq.pruning import Pruned, Pruning, prune
-from django_taskq.recording import write_finished
+from django_taskq.writing import write_finished
 from django_taskq.results import milliseconds_of
 
 from .conftest import ALIAS, on_each

@@ -12,7 +12,7 @@ from django.test import override_settings
 from django_taskq import results, rows
 from django_taskq.broker.records import Attempt, AttemptError, State
 from django_taskq.models import TaskRecord
-from django_taskq.recording import write_finished
+from django_taskq.writing import write_finished
 
 from .conftest import on_each
 from .made import CHILD, NOON, failed, lease, row, stored, succeeded, unsaved

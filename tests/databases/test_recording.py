@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from django_taskq.broker.records import AttemptError
 from django_taskq.models import TaskRecord
-from django_taskq.recording import write_finished
+from django_taskq.writing import write_finished
 from django_taskq.worker.endings import NotRecorded
 
 from .conftest import on_each

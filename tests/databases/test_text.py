@@ -9,7 +9,7 @@ import pytest
 from django.db import connections
 
 from django_taskq.broker.records import ERROR_BYTES, AttemptError
-from django_taskq.recording import write_finished
+from django_taskq.writing import write_finished
 from django_taskq.rows import to_result
 
 from .conftest import ALIAS, configured, on_each

@@ -54,6 +54,9 @@ class FakeBroker:
         self.ready += leases
         self.woken.set()
 
+    def hastier(self, timeout):
+        return self
+
     def renew(self, leases, lease_ms):
         return [self.answers.get(record_id, "OK") for record_id, _, _ in leases]
 

@@ -13,7 +13,7 @@ from django_taskq.broker.records import Attempt, AttemptError
 from django_taskq.broker.settlements import Bury, Complete, Retry
 from django_taskq.worker import rows
 from django_taskq.worker.board import Board
-from django_taskq.worker.endings import Ending, NotRecorded
+from django_taskq.worker.endings import Ending, NotRecorded, Recorded
 from django_taskq.worker.outcomes import Failed, Released, Succeeded, to_settlement
 from django_taskq.worker.pool import Inbox
 from django_taskq.worker.process import Child, Stop
@@ -31,6 +31,7 @@ class FakeStore:
     """Keeps what was written; refuses it while it `is_away`, or the ids in `refused`."""
 
     def __init__(self):
+        self.keeps_all = True
         self.written, self.corrected, self.probes, self.rests = [], [], 0, 0
         self.is_away = False
         self.refused = set()
@@ -40,12 +41,12 @@ class FakeStore:
     def write(self, endings):
         assert self.open.wait(10)
         refused = {each.lease.id for each in endings} if self.is_away else self.refused
-        self.written += [each for each in endings if each.lease.id not in refused]
-        if refused:
-            raise NotRecorded(sorted(refused), OSError("away"))
+        written = [each for each in endings if each.lease.id not in refused]
+        self.written += written
+        return Recorded(written, NotRecorded(sorted(refused), OSError("away")) if refused else None)
 
-    def succeeded(self, leases):
-        return {}
+    def read(self, endings):
+        return Recorded(endings)
 
     def correct(self, endings):
         if self.is_away:
@@ -268,7 +269,7 @@ def test_a_child_waits_for_redis_where_a_row_needs_it(store, start, caplog):
     def write(endings):
         if away[0]:
             raise BrokerUnavailable("Redis is away", maybe_executed=False)
-        real(endings)
+        return real(endings)
 
     store.write = write
     start(broker)
@@ -287,7 +288,7 @@ def test_an_unexpected_failure_of_the_writer_is_survived(store, start, caplog, m
         if len(failures) < 2:
             failures.append(1)
             raise ZeroDivisionError
-        real(endings)
+        return real(endings)
 
     store.write = write
     start(broker)
@@ -312,7 +313,7 @@ def test_many_rows_are_written_in_few_batches(store, start):
     def write(endings):
         batches.append(len(endings))
         time.sleep(0.01)
-        real(endings)
+        return real(endings)
 
     store.write = write
     start(broker, threads=20, coroutines=20)
