@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 from asgiref.sync import sync_to_async
 from django.core.checks import CheckMessage
 
-from . import checks, results
+from . import checks, registry, results
 from .arguments import to_json
 from .broker.broker import Broker
 from .broker.exceptions import InvalidName, TaskqError
@@ -119,7 +119,7 @@ class RedisBackend(BaseTaskBackend):
             raise TaskResultDoesNotExist(result_id) from None
         # Redis keeps a record longer than its result when an idempotency key belongs to it.
         is_whole = record is not None and (record.state is not State.SUCCEEDED or record.history)
-        found = None if is_whole or not self.conf.keeps_records else self._find_row(result_id)
+        found = None if is_whole or not self._has_rows else self._find_row(result_id)
         if found is None and record is not None:
             found = results.from_record(record, self.alias)
         if found is None:
@@ -128,12 +128,20 @@ class RedisBackend(BaseTaskBackend):
 
     async def aget_result(self, result_id: str) -> TaskResult:
         """See get_result(). Redis can be asked in any thread, the database only where the caller's queries run."""
-        return await sync_to_async(self.get_result, thread_sensitive=self.conf.keeps_records)(result_id)
+        return await sync_to_async(self.get_result, thread_sensitive=self._has_rows)(result_id)
+
+    @property
+    def _has_rows(self) -> bool:
+        """Whether some tasks have a row in a database."""
+        return self.conf.keeps_records or any(map(self._has_outbox, registry.tasks()))
 
     def _find_row(self, result_id: str) -> TaskResult | None:
-        from . import rows  # It needs the models, and backends are made while these load.
+        from . import outbox, rows  # They need the models, and backends are made while these load.
 
-        return rows.find(result_id, self.alias)
+        databases = [*([None] if self.conf.keeps_records else []), *sorted(outbox.record_aliases(False))]
+        found = [row for one in databases if (row := rows.find(result_id, self.alias, one)) is not None]
+        # Where effects go elsewhere, a row in each database says how far it came.
+        return max(found, key=lambda row: row.is_finished, default=None)
 
     def _on_commit(self, task: Task) -> OnCommit:
         chosen = as_background(task).on_commit

@@ -6,10 +6,12 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
+from typing import NamedTuple
 
-from django.db import DatabaseError, InterfaceError, router, transaction
+from django.db import DatabaseError, InterfaceError, models, router, transaction
 from django.utils import timezone
 
+from . import registry
 from .broker.exceptions import EnqueueError
 from .broker.records import NewRecord
 from .commit import OnCommit, after_commit, is_open
@@ -28,6 +30,15 @@ Status = TaskRecord.Status
 #: The rows of tasks that haven't ended.
 OPEN = (Status.WAITING, Status.RUNNING)
 
+
+class Backlog(NamedTuple):
+    """The outbox of one database: tasks that haven't ended, those to ask Redis about now, and the age of the oldest."""
+
+    open: int
+    due: int
+    oldest: timedelta | None
+
+
 Draft = tuple[TaskResult, NewRecord]
 
 #: Backends whose last push failed, which was said then.
@@ -38,6 +49,28 @@ def database_of(task: BackgroundTask[..., object]) -> str:
     """Return the alias of the database that holds the rows of a task with an outbox."""
     named = (alias for alias in (task.outbox, task.atomic) if isinstance(alias, str))
     return next(named, None) or router.db_for_write(TaskRecord)
+
+
+def record_aliases(keeps_records: bool) -> set[str]:
+    """Return the databases in which a backend, or a task that was declared, has rows."""
+    found = {router.db_for_write(TaskRecord)} if keeps_records else set()
+    for task in registry.tasks():
+        if isinstance(task, BackgroundTask) and (task.outbox or task.atomic):
+            found |= {database_of(task), *([task.atomic] if isinstance(task.atomic, str) else ())}
+    return found
+
+
+def backlog(backend: str, alias: str) -> Backlog:
+    """Return what a backend has in the outbox of a database; raises what the database does."""
+    now = timezone.now()
+    is_due = models.Q(repair_at__lte=now)
+    found = (
+        TaskRecord.objects.using(alias)
+        .filter(backend=backend, repair_at__isnull=False)
+        .aggregate(open=models.Count("pk"), due=models.Count("pk", is_due), oldest=models.Min("enqueued_at"))
+    )
+    oldest = found["oldest"]
+    return Backlog(found["open"], found["due"], None if oldest is None else now - oldest)
 
 
 def send(backend: str, drafts: Sequence[Draft], push: Callable[[], None], on_commit: OnCommit) -> None:

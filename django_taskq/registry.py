@@ -59,11 +59,6 @@ def names() -> list[str]:
     return sorted(_declared)
 
 
-def tasks() -> list[Task]:
-    """Return all tasks that were declared."""
-    return [task for named in list(_declared.values()) for task in list(named.values())]
-
-
 def clashes() -> dict[str, list[str]]:
     """Return the names that several tasks bear, with their import paths."""
     return {name: sorted(tasks) for name, tasks in _declared.items() if len(tasks) > 1}

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import redis
 
 SETS = ("ready", "scheduled", "leased", "dead")
-PERMANENT = re.compile(r"\{[^}]+\}:(queues|workers|queue:[^:]+:(wake|config))")
+PERMANENT = re.compile(r"\{[^}]+\}:(queues|workers|repaired|queue:[^:]+:(wake|config))")
 KEY = re.compile(r"(?P<prefix>\{[^}]+\}:)(?P<kind>[a-z]+)(:(?P<rest>.*))?", re.DOTALL)
 
 Ttls = dict[str, int]

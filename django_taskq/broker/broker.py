@@ -19,7 +19,7 @@ from .keys import (
     check_record_alias,
     check_worker_name,
 )
-from .records import Claim, Claimed, Enqueued, Expired, Lease, NewRecord, State
+from .records import Claim, Claimed, Enqueued, Expired, Lease, NewRecord, Repaired, State
 from .scripts import Call, run
 from .settlements import Argument, Bury, Complete, Holding, Release, Retry, Settlement
 
@@ -159,6 +159,17 @@ class Broker:
         """Put the marker back that `wait` popped, so that another worker claims."""
         with clients.translated(self.client):
             self.client.zadd(self.keys.wake(check_queue_name(queue)), {"1": 0})
+
+    def states(self, ids: Sequence[str]) -> list[str]:
+        """Return the state of each record, or GONE, LOST (in no sorted set), TAKEN (an alias), BODILESS (half gone)."""
+        return self._words("states", [], [(record_id,) for record_id in ids])
+
+    def repaired(self, alias: str = "", seen: str = "", mark: str = "") -> Repaired:
+        """Return which server this is, and what is noted of databases; of one that is as `seen`, note a new mark."""
+        now, server_id, *marks = self.run("repaired", [check_record_alias(alias), seen, mark] if alias else [])
+        return Repaired(
+            int(now), server_id.decode(), {name.decode(): mark.decode() for name, mark in _groups(marks, 2)}
+        )
 
     def heartbeat(self, worker: str, fields: Mapping[str, str | int | float], ttl_ms: int) -> int:
         """Write a worker's presence, or take it away when there are no fields; return how many workers there are."""

@@ -17,6 +17,7 @@ All keys of a namespace share the hash tag ``{ns}``, so that each script is one 
 ``{ns}:claim:<child>``         HASH    journal of a child's last claim
 ``{ns}:worker:<worker>``       HASH    presence
 ``{ns}:workers``               ZSET    worker names by last seen
+``{ns}:repaired``              HASH    database alias -> the server at which all its rows were asked about
 =============================  ======  =================================================================
 
 What always holds:

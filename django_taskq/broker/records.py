@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -107,6 +107,15 @@ class Expired:
 
     leases: Sequence[Lease]
     next_lapse_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """Which server Redis is, by an id that it draws when it starts, and the mark of each database with rows."""
+
+    now: int
+    server_id: str
+    marks: Mapping[str, str]
 
 
 def _cut(text: str) -> str:

@@ -1,0 +1,28 @@
+-- states: what has become of records, a word for each, for those who hold their rows.
+-- KEYS[1] {ns}:queues
+-- ARGV    id...
+-- Returns for each id its state, or GONE, LOST (it is in no sorted set), TAKEN (it is an alias), or BODILESS (what is
+--         left of it goes when a script meets it)
+-- @include _head
+local reply = {}
+
+local function is_placed(id, queue, state)
+  if state == 'waiting' then
+    return call('ZSCORE', QUEUE .. queue .. ':ready', id) or call('ZSCORE', QUEUE .. queue .. ':scheduled', id)
+  end
+  return state ~= 'leased' and state ~= 'dead' or call('ZSCORE', QUEUE .. queue .. ':' .. state, id)
+end
+
+for i, id in ipairs(ARGV) do
+  local text = head_text(id)
+  if not text then
+    reply[i] = call('EXISTS', TASK .. id, RUN .. id) > 0 and 'BODILESS' or 'GONE'
+  elseif alias_of(text) then
+    reply[i] = 'TAKEN'
+  else
+    local run, queue = run_fields(id, 'state'), parse_head(text).queue
+    local state = run and run[1] or 'waiting'
+    reply[i] = (not queue or is_placed(id, queue, state)) and state or 'LOST'
+  end
+end
+return reply

@@ -1,0 +1,280 @@
+"""Ask Redis about the rows of tasks that haven't ended, and push again what it doesn't have.
+
+Every worker does it and none leads: whoever takes a row notes so in it, and what two do at once is done once. A row is
+asked about soon after it was inserted, and then once an hour. When Redis has restarted, or has forgotten that it was
+asked, all rows are asked about at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import nullcontext
+from datetime import datetime, timedelta
+
+from django.db import DatabaseError, connections, reset_queries, router, transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from . import results, rows
+from .broker.broker import Broker
+from .broker.envelope import Envelope
+from .broker.exceptions import BrokerUnavailable, ConfigurationError, OutOfMemory, TaskqError, UnreadableRecord
+from .broker.inspector import Inspector
+from .broker.records import Enqueued, NewRecord, Record, Repaired, State
+from .compat import signals
+from .conf import Options
+from .models import TaskRecord
+from .outbox import OPEN, record_aliases
+from .worker.outage import Outage
+
+logger = logging.getLogger("django_taskq.worker")
+
+#: From one time that Redis is asked about a row to the next.
+INTERVAL = timedelta(seconds=3000)
+#: For so long a row is left to the worker that took it.
+TAKEN = timedelta(seconds=60)
+#: Rows that are asked about at once, and rows that are in memory at once with all that was enqueued.
+PAGE, CHUNK = 500, 64
+#: Seconds that one round takes, then its pause when more is to be done, when not, and where there is no outbox.
+ROUND, PAUSE, IDLE, LONG_IDLE = 1.0, 0.05, 5.0, 60.0
+#: Seconds between two looks for rows in databases of which nothing says here that they have an outbox.
+LOOK = 3600.0
+#: Seconds to wait, at most, for a database that is away.
+LONGEST_PAUSE = 30.0
+
+_ENDED = (State.SUCCEEDED, State.DEAD, State.CANCELLED)
+_ALIVE = (State.WAITING, State.LEASED)
+
+
+class Repair:
+    """What a worker does about the outboxes of a backend, in all databases."""
+
+    def __init__(self, backend: str, sender: type, conf: Options, broker: Broker) -> None:
+        self._backend = backend
+        self._sender = sender
+        self._conf = conf
+        self._broker = broker
+        self._found: set[str] = set()
+        self._looks_at = 0.0
+        self._outages: dict[str, Outage] = {}
+
+    def work(self) -> float:
+        """Repair for a while, and return the seconds until the next round."""
+        if time.monotonic() >= self._looks_at:
+            self._found |= {alias for alias in connections if self._holds_rows(alias)}
+            self._looks_at = time.monotonic() + LOOK
+        repaired = self._broker.repaired()
+        aliases = record_aliases(self._conf.records == "outbox") | self._found | repaired.marks.keys()
+        stops_at = time.monotonic() + ROUND
+        return min((self._visit(alias, repaired, stops_at) for alias in aliases & {*connections}), default=LONG_IDLE)
+
+    def _holds_rows(self, alias: str) -> bool:
+        """Tell whether a database has open rows, whatever is declared here; one that can't be asked has none."""
+        try:
+            return router.allow_migrate_model(alias, TaskRecord) and _asked_about(alias, self._backend).exists()
+        except Exception:
+            return False
+        finally:
+            _close(alias)
+
+    def _visit(self, alias: str, repaired: Repaired, stops_at: float) -> float:
+        outage = self._outages.setdefault(alias, Outage(logger, "Repair", LONGEST_PAUSE, f"The database {alias!r}"))
+        try:
+            is_done = Pass(alias, self._backend, self._sender, self._conf, self._broker).run(repaired, stops_at)
+            connections[alias].close_if_unusable_or_obsolete()
+        except TaskqError:
+            raise
+        except Exception as error:
+            _close(alias)
+            return outage.failed(error)
+        finally:
+            reset_queries()
+        outage.over()
+        return random.uniform(0.5, 1) * IDLE if is_done else PAUSE
+
+
+class Pass:
+    """Asks about the rows of one database that are due, or of all when Redis may have lost something."""
+
+    def __init__(self, alias: str, backend: str, sender: type, conf: Options, broker: Broker) -> None:
+        self._alias = alias
+        self._backend = backend
+        self._sender = sender
+        self._key_ttl_ms = conf.idempotency_ttl_ms
+        self._broker = broker
+        #: What is added to the clock here to get that of Redis, in ms.
+        self._ahead_ms = 0.0
+        #: Since when Redis may have lost something: all rows that weren't asked about since then are.
+        self._since: datetime | None = None
+        self._pushed = 0
+
+    def run(self, repaired: Repaired, stops_at: float) -> bool:
+        """Work until all is asked about that is to be, or the time is over; tell which."""
+        self._ahead_ms = repaired.now - time.time() * 1000
+        mark = self._begin(repaired)
+        try:
+            while True:
+                taken, until = self._take()
+                self._ask(taken, until)
+                if len(taken) < PAGE:
+                    if mark:
+                        # Unless it was emptied meanwhile: then another mark is there, or none.
+                        self._broker.repaired(self._alias, mark, repaired.server_id)
+                    return True
+                if time.monotonic() >= stops_at:
+                    return False
+        finally:
+            if self._pushed:
+                text = "Pushed %d tasks of the outbox in %r that Redis did not have"
+                logger.warning(text, self._pushed, self._alias)
+
+    def _begin(self, repaired: Repaired) -> str:
+        """Return the mark under which all rows are asked about, by whoever began with it; or nothing."""
+        server, mark = repaired.server_id, repaired.marks.get(self._alias, "")
+        going_on = re.compile(rf"{re.escape(server)} (\d{{1,15}})")
+        if mark != server and not going_on.fullmatch(mark):
+            begun = f"{server} {time.time() * 1000:.0f}"
+            mark = self._broker.repaired(self._alias, mark, begun).marks.get(self._alias, "")
+        found = going_on.fullmatch(mark)
+        if found is None:
+            return ""
+        self._since = results.moment(int(found[1]))
+        return mark
+
+    def _take(self) -> tuple[list[str], datetime]:
+        """Take a page of rows; return their ids and until when they are ours."""
+        now = timezone.now()
+        until = now + TAKEN
+        rows = _asked_about(self._alias, self._backend).order_by("repair_at").values_list("pk", flat=True)
+        # Rows that another one takes just now are left to it, where the database can tell.
+        skips = connections[self._alias].features.has_select_for_update_skip_locked
+        if skips:
+            rows = rows.select_for_update(skip_locked=True)
+        with transaction.atomic(using=self._alias) if skips else nullcontext():
+            taken = [*rows.filter(repair_at__lte=now)[:PAGE]]
+            if self._since is not None and len(taken) < PAGE:
+                # What was taken, or inserted, a moment ago is asked about within the minute anyway.
+                rest = rows.filter(repair_at__gt=until, repair_at__lt=self._since + INTERVAL)
+                taken += rest[: PAGE - len(taken)]
+            if taken:
+                self._rows(taken).update(repair_at=until)
+        return taken, until
+
+    def _ask(self, taken: Sequence[str], until: datetime) -> None:
+        """Do what is to be done about these rows; what is neither alive nor to be pushed nor ended stays taken."""
+        found: dict[str, list[str]] = defaultdict(list)
+        try:
+            for record_id, word in zip(taken, self._broker.states(taken), strict=True):
+                found[word].append(record_id)
+            self._later([record_id for state in _ALIVE for record_id in found[state]])
+            self._close_duplicates(found["TAKEN"])
+            self._close([record_id for state in _ENDED for record_id in found[state]])
+            missing = [*found["GONE"], *found["LOST"]]
+            for start in range(0, len(missing), CHUNK):
+                self._push(missing[start : start + CHUNK])
+        except TaskqError:
+            self._rows(taken).filter(repair_at=until).update(repair_at=timezone.now())
+            raise
+
+    def _push(self, ids: Sequence[str]) -> None:
+        rows = {row.pk: row for row in self._rows(ids)}
+        pushed = self._enqueue([self._record(row) for row in rows.values()])
+        self._later([key for key, one in pushed.items() if one.state in _ALIVE and one.word != "TAKEN"])
+        self._close_duplicates([key for key, one in pushed.items() if one.word == "TAKEN"])
+        for key, one in pushed.items():
+            if one.word == "STORED":
+                self._pushed += 1
+                self._announce(rows[key], one)
+
+    def _enqueue(self, records: Sequence[NewRecord]) -> dict[str, Enqueued]:
+        """Push records; one that can't be pushed, since a stranger wrote its row, keeps none of the others waiting."""
+        try:
+            answers = self._broker.enqueue(records)
+            return {record.id: answer for record, answer in zip(records, answers, strict=True)}
+        except (BrokerUnavailable, ConfigurationError, OutOfMemory):
+            raise
+        except TaskqError as error:
+            if len(records) > 1:
+                return {key: one for record in records for key, one in self._enqueue([record]).items()}
+            logger.error("The row of %s can't be pushed: %s", records[0].id, error)
+            self._later([records[0].id])
+            return {}
+
+    def _record(self, row: TaskRecord) -> NewRecord:
+        """Return what was enqueued; of a delay, what is left of it, or all when the clocks contradict each other."""
+        try:
+            due_at = Envelope.from_bytes(row.envelope.encode()).run_after or 0
+        except UnreadableRecord:
+            due_at = 0
+        if row.delay_ms:
+            now = time.time() * 1000
+            remaining = row.delay_ms - (now - results.milliseconds_of(row.enqueued_at))
+            due_at = max(due_at, round(now + self._ahead_ms + min(max(remaining, 0), row.delay_ms)))
+        return NewRecord(
+            id=row.pk,
+            queue=row.queue,
+            envelope=row.envelope.encode(),
+            priority=row.priority,
+            at_ms=due_at,
+            key=row.idempotency_key or None,
+            key_ttl_ms=self._key_ttl_ms,
+            record_alias=self._alias,
+        )
+
+    def _announce(self, row: TaskRecord, enqueued: Enqueued) -> None:
+        result = rows.to_result(row)
+        results.change(result, enqueued_at=results.moment(enqueued.enqueued_at))
+        signals.task_enqueued.send_robust(self._sender, task_result=result)
+
+    def _later(self, ids: Sequence[str]) -> None:
+        """Leave rows that are right for an hour."""
+        asked_at = max(timezone.now(), self._since or timezone.now())
+        self._rows(ids).update(repair_at=asked_at + INTERVAL)
+
+    def _close_duplicates(self, ids: Sequence[str]) -> None:
+        duplicate = TaskRecord.Status.DUPLICATE
+        self._rows(ids).update(status=duplicate, finished_at=timezone.now(), repair_at=None)
+
+    def _close(self, ids: Sequence[str]) -> None:
+        """Let rows say how their records ended, which somebody did without them."""
+        for start in range(0, len(ids), CHUNK):
+            for record in Inspector(self._broker).records(ids[start : start + CHUNK]):
+                if record is not None and record.state in _ENDED and record.task:
+                    self._close_as(record)
+
+    def _close_as(self, record: Record) -> None:
+        said = rows.from_record(record, self._backend)
+        for version in (said, rows.plain(said), rows.bare(said)):
+            columns = {name: getattr(version, name) for name in ("status", "token", "attempts", "worker", "result")}
+            times = {
+                name: None if (ms := getattr(version, name)) is None else results.moment(ms)
+                for name in ("started_at", "last_attempted_at", "finished_at", "repair_at")
+            }
+            try:
+                found = self._rows([record.id]).filter(token__lte=version.token)
+                found.update(**columns, **times, history=version.history)
+                return
+            except DatabaseError as error:
+                failure = error
+        raise failure
+
+    def _rows(self, ids: Sequence[str]) -> QuerySet[TaskRecord]:
+        """Return those of these rows that are open."""
+        return TaskRecord.objects.using(self._alias).filter(pk__in=ids, status__in=OPEN)
+
+
+def _asked_about(alias: str, backend: str) -> QuerySet[TaskRecord]:
+    return TaskRecord.objects.using(alias).filter(backend=backend, repair_at__isnull=False, status__in=OPEN)
+
+
+def _close(alias: str) -> None:
+    """Close a connection, whatever became of it."""
+    try:
+        connections[alias].close()
+    except Exception:
+        connections[alias].connection = None
