@@ -63,6 +63,12 @@ class ClusterClient:
                     replies[index] = error
         return replies
 
+    def drop_idle_connections(self) -> None:
+        """Close what is idle: the next command finds out who answers."""
+        for node in self._cluster.get_nodes() if self._cluster is not None else ():
+            if node.redis_connection is not None:
+                node.redis_connection.connection_pool.disconnect(inuse_connections=False)
+
     def close(self) -> None:
         """Close its connections, if there are any."""
         if self._cluster is not None:

@@ -27,6 +27,8 @@ _MISCONFIGURED = re.compile(r"AUTH <password> called|no password is set|unauthen
 _POOL_IS_EMPTY = "Too many connections"
 #: The node isn't the master any more: a new connection finds the one that is.
 _DEMOTED = {"READONLY", "UNBLOCKED"}
+#: The other end may have vanished, and that of each idle connection with it.
+_SILENT = errors.TimeoutError
 #: The code of an error, which Redis 6.2 hides behind its own text when a script met it.
 _CODE = re.compile(r"(?:^|: ?-)([A-Z]+) ")
 
@@ -42,7 +44,7 @@ class translated:
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, errors.RedisError | errors.RedisClusterException):
-            if isinstance(error, errors.ReadOnlyError) or _code(error) in _DEMOTED:
+            if isinstance(error, errors.ReadOnlyError | _SILENT) or _code(error) in _DEMOTED:
                 _drop_idle_connections(self._client)
             raise _translation(error) from error
 

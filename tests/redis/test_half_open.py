@@ -1,0 +1,120 @@
+"""Connections whose other end vanished without a farewell: bytes go nowhere, and nobody says so."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from django_taskq import EnqueueError, producer
+from django_taskq.broker import client as clients
+from django_taskq.broker.broker import Broker
+from django_taskq.broker.exceptions import BrokerUnavailable
+from tests.broker.helpers import put, record
+from tests.redis.jobs import add, hold, note
+from tests.rules import check_rules
+
+#: Seconds after which a reply is waited for no longer, and a blocked wait.
+REPLY, WAIT = clients.SOCKET_TIMEOUT, clients.SOCKET_TIMEOUT + clients.LONGEST_WAIT
+
+
+@pytest.fixture(autouse=True)
+def forget_outages():
+    """Let no test wait for the outage that another met."""
+    yield
+    producer._producers.clear()
+    clients.close_all()
+
+
+def test_one_call_finds_out_and_the_other_idle_connections_are_not_tried(proxy):
+    """Five threads of a server each left a connection behind; its peer is gone, and only the first call waits."""
+    broker = Broker.from_url(proxy.url, timeout=1)
+    barrier = threading.Barrier(5, timeout=10)
+    in_threads(5, lambda: (barrier.wait(), broker.ping(), put(broker), barrier.wait()))
+    proxy.silence()
+    new = record()
+    with pytest.raises(BrokerUnavailable) as caught:
+        broker.enqueue([new])
+    assert caught.value.maybe_executed
+
+    begun = time.monotonic()
+    in_threads(5, lambda: (barrier.wait(), put(broker), broker.ping()))
+
+    assert time.monotonic() - begun < 0.9
+    assert broker.enqueue([new])[0].word == "STORED"
+
+
+def in_threads(count, act):
+    failures = []
+
+    def run():
+        try:
+            act()
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+@pytest.mark.slow
+def test_who_enqueues_is_told_in_time_that_the_task_may_have_been_stored(proxy, settings):
+    settings.TASKS = {"default": {**settings.TASKS["default"], "OPTIONS": {"url": proxy.url}}}
+    add.enqueue(0)
+    proxy.silence()
+    begun = time.monotonic()
+
+    with pytest.raises(EnqueueError, match="may have been stored") as caught:
+        add.enqueue(1)
+
+    assert time.monotonic() - begun < REPLY + 1
+    assert caught.value.maybe_stored
+    producer._producers.clear()
+    assert add.enqueue(2).enqueued_at is not None
+
+
+@pytest.mark.slow
+def test_a_worker_finds_out_by_itself_renews_in_time_and_goes_on(
+    start_worker, ended, noted, notes, inspector, proxy, works
+):
+    lease = 3
+    result = hold.enqueue()
+    worker = start_worker("--threads", "2", lease=lease, TASKQ_TEST_URL=proxy.url)
+    noted("begin a")
+    works()
+    children = worker.children()
+
+    proxy.silence()
+
+    # The wait is given up first, and then the claim.
+    works(timeout=WAIT + lease / 3 + 2)
+    note("go")
+    (record,) = ended(result)
+    check_rules([record])
+    assert (record.state, record.attempts) == ("succeeded", 1)
+    assert notes().count("begin a") == 1
+    assert worker.children() == children
+    assert worker.stop() == 0
+
+
+@pytest.mark.slow
+def test_a_machine_that_vanished_while_it_waited_delays_the_next_task_by_one_wait_at_most(start_ready, ended, proxy):
+    """Redis sees its connection open, and gives it the marker that another would have claimed by."""
+    vanishing = start_ready("vanishing", lease=2, TASKQ_TEST_URL=proxy.url)
+    start_ready("other", lease=2)
+    proxy.hold()
+    vanishing.kill_group()
+
+    results = []
+    for number in range(3):
+        results.append(add.enqueue(number))
+        ended(*results, timeout=clients.LONGEST_WAIT + 1.5)
+
+    records = ended(*results)
+    check_rules(records)
+    assert {(record.state, record.attempts) for record in records} == {("succeeded", 1)}
