@@ -5,14 +5,20 @@ from __future__ import annotations
 import os
 
 import pytest
+from django.test import override_settings
 
 from django_taskq.broker.inspector import Inspector
 from django_taskq.compat import task_backends
+from tests.leaks import key_leaks
 from tests.processes import ROOT, WorkerProcess
 from tests.redis import jobs
+from tests.redis.proxy import Proxy
+from tests.settings import TASKS
 from tests.waiting import wait_until
 
 ENDED = {"succeeded", "dead", "cancelled"}
+#: Options of a server that has all that it acknowledged after a restart.
+DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 
 
 @pytest.fixture
@@ -38,6 +44,30 @@ def start_worker(redis_server, notes, tmp_path):
     yield start
     for worker in started:
         worker.kill_group()
+
+
+@pytest.fixture
+def proxy(redis_server):
+    """Give a proxy in front of the server, for a worker that is to have trouble with it."""
+    proxy = Proxy(redis_server.port)
+    yield proxy
+    proxy.close()
+
+
+@pytest.fixture
+def own_server(request, new_server, monkeypatch):
+    """Give a server of its own, durable unless the parameter says otherwise; tasks are enqueued and run there.
+
+    Name it first: the other fixtures then use it.
+    """
+    own = new_server(*getattr(request, "param", DURABLE))
+    monkeypatch.setenv("TASKQ_TEST_URL", own.unix_url)
+    tasks = {"default": {**TASKS["default"], "OPTIONS": {"url": own.unix_url}}}
+    with override_settings(TASKS=tasks):
+        yield own
+    if own.process is not None:
+        with own.client() as client:
+            assert not key_leaks(client)
 
 
 @pytest.fixture

@@ -33,13 +33,6 @@ def lose(proxy, step, executed, how):
     (proxy.lose_reply_to if executed else proxy.lose_request)(STEPS[step].encode(), how)
 
 
-@pytest.fixture
-def proxy(redis_server):
-    proxy = Proxy(redis_server.port)
-    yield proxy
-    proxy.close()
-
-
 @pytest.mark.parametrize("executed", [False, True], ids=["before", "after"])
 def test_a_connection_cut_at_any_step_costs_nothing(
     executed, start_worker, ended, noted, notes, inspector, proxy, works
@@ -82,7 +75,7 @@ def test_a_request_or_a_reply_that_never_arrives_holds_up_a_worker_for_a_socket_
     redis_server, start_worker, ended, noted
 ):
     """Each worker has a queue and a proxy of its own, so that all wait side by side: 5 s, and 10 s where it waits."""
-    steps = [(step, executed) for step in ("claim", "complete", "wait") for executed in (False, True)]
+    steps = [("claim", False), ("claim", True), ("complete", True), ("wait", True)]
     proxies = [Proxy(redis_server.port) for _ in steps]
     try:
         workers = [

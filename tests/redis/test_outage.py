@@ -6,40 +6,28 @@ import signal
 import time
 
 import pytest
-from django.test import override_settings
 
 from tests.redis import jobs
-from tests.settings import TASKS
 from tests.waiting import wait_until
 
 
-@pytest.fixture
-def server(new_server, monkeypatch):
-    """Give a server of its own, which keeps its data over a restart; tasks are enqueued there too."""
-    own = new_server("--appendonly", "yes", "--appendfsync", "always")
-    monkeypatch.setenv("TASKQ_TEST_URL", own.unix_url)
-    tasks = {"default": {**TASKS["default"], "OPTIONS": {"url": own.unix_url}}}
-    with override_settings(TASKS=tasks):
-        yield own
-
-
-def test_c35_a_worker_waits_for_redis_at_its_start(server, start_worker, ended):
+def test_c35_a_worker_waits_for_redis_at_its_start(own_server, start_worker, ended):
     result = jobs.add.enqueue(1)
-    server.stop()
+    own_server.stop()
     worker = start_worker()
     wait_until(lambda: "Starting: " in worker.log)
 
-    server.start()
+    own_server.start()
 
     assert [record.state for record in ended(result)] == ["succeeded"]
 
 
 @pytest.mark.parametrize("state", ["starting", "idle", "busy waiting"])
-def test_c35_a_worker_without_redis_ends_within_a_second(state, server, start_worker, ended):
+def test_c35_a_worker_without_redis_ends_within_a_second(state, own_server, start_worker, ended):
     if state != "starting":
         worker = start_worker()
         ended(jobs.add.enqueue(1))
-    server.stop()
+    own_server.stop()
     if state == "starting":
         worker = start_worker()
     wait_until(lambda: "trying again" in worker.log)
@@ -53,31 +41,31 @@ def test_c35_a_worker_without_redis_ends_within_a_second(state, server, start_wo
     assert time.monotonic() - started < 1
 
 
-def test_a_finished_task_is_settled_when_redis_is_back(server, start_worker, ended, noted, notes):
+def test_a_finished_task_is_settled_when_redis_is_back(own_server, start_worker, ended, noted, notes):
     result = jobs.hold.enqueue()
     start_worker(lease=5)
     noted("begin a")
-    server.stop()
+    own_server.stop()
     jobs.note("go")
     noted("end a")
 
-    server.start()
+    own_server.start()
 
     (record,) = ended(result)
     assert (record.state, record.attempts, record.result) == ("succeeded", 1, "a")
     assert notes().count("begin a") == 1
 
 
-def test_c10_a_pause_of_redis_within_the_lease_costs_nothing(server, start_worker, ended, noted, notes):
+def test_c10_a_pause_of_redis_within_the_lease_costs_nothing(own_server, start_worker, ended, noted, notes):
     result = jobs.hold.enqueue()
     start_worker(lease=2)
     start_worker(lease=2)
     noted("begin a")
     for _ in range(2):
-        server.pause()
+        own_server.pause()
         paused = time.monotonic()
         wait_until(lambda paused=paused: time.monotonic() - paused > 1)
-        server.resume()
+        own_server.resume()
         resumed = time.monotonic()
         wait_until(lambda resumed=resumed: time.monotonic() - resumed > 1)
 
@@ -88,12 +76,12 @@ def test_c10_a_pause_of_redis_within_the_lease_costs_nothing(server, start_worke
     assert notes().count("begin a") == 1
 
 
-def test_c10_a_task_hears_when_an_outage_outlasts_its_lease(server, start_worker, noted):
+def test_c10_a_task_hears_when_an_outage_outlasts_its_lease(own_server, start_worker, noted):
     jobs.tell_lease.enqueue()
     worker = start_worker(lease=1)
     noted("begin 1")
 
-    server.stop()
+    own_server.stop()
 
     noted("lost", timeout=5)
     assert worker.process.poll() is None
