@@ -24,6 +24,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "django_taskq",
     "shop",
+    "ledger",
 ]
 
 MIDDLEWARE = [
@@ -84,7 +85,16 @@ TASKS = {
             "records": "finished",
             "records_ttl": timedelta(days=30).total_seconds(),
         },
-    }
+    },
+    # For `manage.py ledger`, which takes leases away: short ones, so that their holders soon see it.
+    "ledger": {
+        "BACKEND": "django_taskq.backend.RedisBackend",
+        "OPTIONS": {
+            "url": os.environ.get("TASKQ_REDIS_URL", "redis://localhost:6379/0"),
+            "namespace": "taskq-ledger",
+            "lease_seconds": 1,
+        },
+    },
 }
 
 MAIL_DIR = DATA_DIR / "mail"

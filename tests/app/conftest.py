@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +16,8 @@ from django.test import override_settings
 from django_taskq.backend import RedisBackend
 from django_taskq.broker.inspector import Inspector
 from django_taskq.compat import signals, task_backends
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -55,3 +61,16 @@ def sent() -> Iterator[list[Any]]:
     signals.task_enqueued.connect(receive)
     yield results
     signals.task_enqueued.disconnect(receive)
+
+
+@pytest.fixture
+def manage(tmp_path, redis_url):
+    """Give a function that runs the manage.py of testproject/, with data and a Redis of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "SHOP_DATA": str(tmp_path), "TASKQ_REDIS_URL": redis_url}
+    environment.pop("DJANGO_SETTINGS_MODULE", None)
+
+    def run(*arguments):
+        command = [sys.executable, "manage.py", *arguments]
+        return subprocess.run(command, cwd=ROOT / "testproject", env=environment, capture_output=True, text=True)
+
+    return run
