@@ -14,7 +14,7 @@ logger = logging.getLogger("django_taskq.worker")
 
 #: Where Django's own receivers write their lines.
 _lines: logging.Logger = signals.logger
-_WRITERS = {id(signals.log_task_started), id(signals.log_task_finished)}
+_WRITERS = {id(signals.log_task_enqueued), id(signals.log_task_started), id(signals.log_task_finished)}
 
 
 def is_heard(signal: Signal, level: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property, partial
@@ -10,11 +11,10 @@ from typing import Any, TypeGuard
 from asgiref.sync import sync_to_async
 from django.core.checks import CheckMessage
 
-from . import checks, registry, results
+from . import announcements, checks, registry, results
 from .arguments import to_json
 from .broker.broker import Broker
 from .broker.exceptions import InvalidName, TaskqError
-from .broker.ids import new_id
 from .broker.inspector import Inspector
 from .broker.keys import check_id, check_queue_name
 from .broker.records import Enqueued, NewRecord, State
@@ -25,14 +25,17 @@ from .compat import (
     Task,
     TaskResult,
     TaskResultDoesNotExist,
-    TaskResultStatus,
     signals,
 )
 from .conf import Options
 from .producer import shared_producer
+from .results import RecordForm
 from .task import BackgroundTask, Call, as_background
 
 Draft = tuple[TaskResult, NewRecord]
+
+#: Forms of tasks that one backend keeps.
+MOST_FORMS = 256
 
 
 class RedisBackend(BaseTaskBackend):
@@ -53,6 +56,8 @@ class RedisBackend(BaseTaskBackend):
         queues = self.params.get("QUEUES", ())
         usable = isinstance(queues, Iterable) and not isinstance(queues, str)
         super().__init__(alias, self.params if usable else {**self.params, "QUEUES": []})
+        #: By the id() of their task and the database of its rows.
+        self._forms: dict[tuple[int, str | None], RecordForm] = {}
 
     @cached_property
     def conf(self) -> Options:
@@ -172,21 +177,20 @@ class RedisBackend(BaseTaskBackend):
             )
         if task.takes_context and "context" in kwargs:
             raise TypeError(f"{task.name}: the argument 'context' is given to the task when it runs.")
-        result = TaskResult(
-            task=task,
-            id=new_id(),
-            status=TaskResultStatus.READY,
-            enqueued_at=None,
-            started_at=None,
-            last_attempted_at=None,
-            finished_at=None,
-            args=to_json(args, f"{task.name}: {where}args"),
-            kwargs=to_json(kwargs, f"{task.name}: {where}kwargs"),
-            backend=self.alias,
-            errors=[],
-            worker_ids=[],
-        )
-        return result, results.to_record(result, self.conf, record_alias)
+        what = f"{task.name}: {where}"
+        result = results.fresh(task, to_json(args, what + "args"), to_json(kwargs, what + "kwargs"), self.alias)
+        return result, self._form(task, record_alias).record(result)
+
+    def _form(self, task: Task, record_alias: str | None) -> RecordForm:
+        """Return the form of a task, which is kept unless it holds a moment: such tasks are made for one call."""
+        form = self._forms.get((id(task), record_alias))
+        if form is None:
+            form = RecordForm(task, self.conf, record_alias)
+            if task.run_after is None:
+                if len(self._forms) == MOST_FORMS:
+                    self._forms.clear()
+                self._forms[id(task), record_alias] = form
+        return form
 
     def _send(self, task: Task, drafts: Sequence[Draft]) -> None:
         push = partial(self._push, drafts)
@@ -200,6 +204,7 @@ class RedisBackend(BaseTaskBackend):
     def _push(self, drafts: Sequence[Draft]) -> None:
         producer = shared_producer(self.conf.url, self.conf.namespace)
         outcomes = producer.push([record for _, record in drafts])
+        is_heard = announcements.is_heard(signals.task_enqueued, logging.DEBUG)
         for (result, record), enqueued in zip(drafts, outcomes, strict=True):
             if enqueued.word == "TAKEN":
                 self._adopt(result, enqueued)
@@ -207,8 +212,9 @@ class RedisBackend(BaseTaskBackend):
                     from . import outbox  # as above
 
                     outbox.close_duplicate(record)
-            else:
-                results.change(result, enqueued_at=results.moment(enqueued.enqueued_at))
+                continue
+            results.change(result, enqueued_at=results.moment(enqueued.enqueued_at))
+            if is_heard:
                 signals.task_enqueued.send_robust(type(self), task_result=result)
 
     def _adopt(self, result: TaskResult, existing: Enqueued) -> None:

@@ -14,8 +14,9 @@ from django.conf import settings
 from django.utils import timezone
 
 from . import registry
-from .broker.envelope import Envelope, Head
+from .broker.envelope import Envelope, Form, Head
 from .broker.exceptions import UnreadableRecord
+from .broker.ids import new_id
 from .broker.records import AttemptError, Lease, NewRecord, Record, State
 from .broker.retry import RetryPolicy
 from .compat import Task, TaskError, TaskResult, TaskResultStatus
@@ -57,43 +58,70 @@ def milliseconds_of(when: datetime) -> int:
     return -((EPOCH - aware) // MILLISECOND)
 
 
-def to_record(result: TaskResult, conf: Options, record_alias: str | None = None) -> NewRecord:
-    """Return what to store for a result that was just made; raise ValueError when that is too large.
-
-    `record_alias` is the database that has its row from the enqueue on, if one has.
-    """
-    task = as_background(result.task)
-    run_after = None if task.run_after is None else milliseconds_of(task.run_after)
-    # Unless its effects go elsewhere, they go where its row is.
-    atomic = task.atomic if isinstance(task.atomic, str) else record_alias if task.atomic else None
-    envelope = _envelope(task, result, run_after, atomic, conf).to_bytes()
-    if len(envelope) > conf.max_payload_bytes:
-        raise ValueError(
-            f"{task.wire_name}: the arguments take {len(envelope)} bytes with all that goes along, "
-            f"and max_payload_bytes is {conf.max_payload_bytes}. Store them elsewhere and pass a reference."
-        )
-    return NewRecord(
-        id=result.id,
-        queue=task.queue_name,
-        envelope=envelope,
-        priority=int(task.priority),
-        delay_ms=0 if task.run_after_delay is None else max(-(-task.run_after_delay // MILLISECOND), 0),
-        at_ms=run_after or 0,
-        key=task.idempotency_key,
-        key_ttl_ms=conf.idempotency_ttl_ms,
-        record_alias=record_alias,
+def fresh(task: Task, args: list[Any], kwargs: dict[str, Any], alias: str) -> TaskResult:
+    """Return the result of a task that is about to be enqueued, with arguments that are plain JSON already."""
+    made = object.__new__(TaskResult)
+    change(
+        made,
+        task=task,
+        id=new_id(),
+        status=TaskResultStatus.READY,
+        enqueued_at=None,
+        started_at=None,
+        last_attempted_at=None,
+        finished_at=None,
+        args=args,
+        kwargs=kwargs,
+        backend=alias,
+        errors=[],
+        worker_ids=[],
+        _return_value=None,
     )
+    return made
 
 
-def _envelope(
-    task: BackgroundTask[..., Any], result: TaskResult, run_after: int | None, atomic: str | None, conf: Options
-) -> Envelope:
+class RecordForm:
+    """What all records of a task have in common: it is made once, and filled in for each call.
+
+    `record_alias` is the database that has their rows from the enqueue on, if one has.
+    """
+
+    def __init__(self, task: Task, conf: Options, record_alias: str | None) -> None:
+        self.task = task  # Kept, so that no other task has its id().
+        policy = as_background(task)
+        at_ms = None if task.run_after is None else milliseconds_of(task.run_after)
+        delay = policy.run_after_delay
+        # Unless its effects go elsewhere, they go where its row is.
+        atomic = policy.atomic if isinstance(policy.atomic, str) else record_alias if policy.atomic else None
+        self._name = policy.wire_name
+        self._max_bytes = conf.max_payload_bytes
+        self._envelope = Form.of(_envelope(policy, at_ms, atomic, conf))
+        self._queue = task.queue_name
+        self._rest = (
+            int(task.priority),
+            0 if delay is None else max(-(-delay // MILLISECOND), 0),
+            at_ms or 0,
+            policy.idempotency_key,
+            conf.idempotency_ttl_ms,
+            record_alias,
+        )
+
+    def record(self, result: TaskResult) -> NewRecord:
+        """Return what to store for a fresh result; raise ValueError when that is too large."""
+        envelope = self._envelope.filled(result.args, result.kwargs)
+        if len(envelope) > self._max_bytes:
+            raise ValueError(
+                f"{self._name}: the arguments take {len(envelope)} bytes with all that goes along, "
+                f"and max_payload_bytes is {self._max_bytes}. Store them elsewhere and pass a reference."
+            )
+        return NewRecord(result.id, self._queue, envelope, *self._rest)
+
+
+def _envelope(task: BackgroundTask[..., Any], run_after: int | None, atomic: str | None, conf: Options) -> Envelope:
     timeout = conf.timeout if task.timeout is None else task.timeout
     result_ttl = conf.result_ttl if task.result_ttl is None else task.result_ttl
     return Envelope(
         name=task.wire_name,
-        args=result.args,
-        kwargs=result.kwargs,
         run_after=run_after,
         max_attempts=conf.max_attempts if task.max_attempts is None else task.max_attempts,
         # A callable stays with the Python workers; others, and reapers, go by the backend's policy.

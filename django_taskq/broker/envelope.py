@@ -127,6 +127,28 @@ class Envelope:
         return cls(**fields)
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """An envelope's JSON with its arguments left out, to be filled in for many calls."""
+
+    opening: bytes
+    closing: bytes
+
+    @classmethod
+    def of(cls, envelope: Envelope) -> Form:
+        """Return the form of an envelope that has no arguments."""
+        text = envelope.to_bytes()
+        end = len(Envelope(envelope.name).to_bytes()) - 1
+        return cls(text[:end], text[end:])
+
+    def filled(self, args: list[Any], kwargs: dict[str, Any]) -> bytes:
+        """Return the JSON document, as `Envelope.to_bytes` does."""
+        given = b',"args":' + dump_json(args) if args else b""
+        if kwargs:
+            given += b',"kwargs":' + dump_json(kwargs)
+        return self.opening + given + self.closing
+
+
 _TYPES: dict[str, type] = {
     "name": str,
     "args": list,

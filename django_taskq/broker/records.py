@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from .envelope import Envelope, Head, dump_json, parse_task
 
@@ -23,8 +23,7 @@ class State(StrEnum):
     CANCELLED = "cancelled"
 
 
-@dataclass(frozen=True, slots=True)
-class NewRecord:
+class NewRecord(NamedTuple):
     """A record to enqueue, due after `delay_ms` or at `at_ms` (0: none), whichever is later."""
 
     id: str
@@ -38,8 +37,7 @@ class NewRecord:
     record_alias: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Enqueued:
+class Enqueued(NamedTuple):
     """What became of one: `word` is STORED, EXISTS (sent before) or TAKEN (`id` is the key's holder)."""
 
     word: str

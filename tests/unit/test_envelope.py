@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from django_taskq.broker.envelope import Envelope, Head, dump_json, head_lines, parse_task
+from django_taskq.broker.envelope import Envelope, Form, Head, dump_json, head_lines, parse_task
 from django_taskq.broker.exceptions import UnknownVersion, UnreadableRecord
 from django_taskq.broker.records import Attempt, AttemptError
 from django_taskq.broker.retry import RetryPolicy
@@ -170,3 +170,10 @@ def test_reading_needs_no_deeper_stack_than_there_is():
 def test_a_time_that_nobody_can_count_is_cut(name):
     far = b'{"name":"x","%s":1%s}' % (name.encode(), b"0" * 400)
     assert getattr(Envelope.from_bytes(far), name) == 10**13
+
+
+@given(args=st.lists(json_values), kwargs=st.dictionaries(st.text(), json_values))
+def test_a_form_that_is_filled_in_is_the_envelope(args, kwargs):
+    blank = {"name": 'é"x', "max_attempts": 7, "run_after": 5, "meta": {"path": "a.b"}}
+    form = Form.of(Envelope(**blank))
+    assert form.filled(args, kwargs) == Envelope(**blank, args=args, kwargs=kwargs).to_bytes()
