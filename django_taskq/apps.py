@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,8 +10,9 @@ from django.apps import AppConfig
 from django.core.checks import CheckMessage, register
 from django.core.exceptions import ImproperlyConfigured
 
-from . import checks
-from .compat import task_backends
+from . import checks, registry
+from .compat import InvalidTaskBackend, task_backends
+from .task import BackgroundTask
 
 
 class TaskqConfig(AppConfig):
@@ -20,6 +22,7 @@ class TaskqConfig(AppConfig):
     def ready(self) -> None:
         register(check_backends)
         register(checks.check_names)
+        register(check_outboxes)
 
 
 def check_backends(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
@@ -31,3 +34,17 @@ def check_backends(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any
     except ImproperlyConfigured:
         return []  # Django says which backend can't be imported.
     return checks.check_sqlite() if used else [checks.missing_backend()]
+
+
+def check_outboxes(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    """Check the databases of the tasks that have an outbox; no other backend keeps rows for them."""
+    from .backend import RedisBackend
+
+    checks.load_tasks()
+    found: list[CheckMessage] = []
+    for task in registry.tasks():
+        # What is wrong with its backend is said above, or by Django.
+        with contextlib.suppress(InvalidTaskBackend, ImproperlyConfigured):
+            if isinstance(task, BackgroundTask) and isinstance(task.get_backend(), RedisBackend):
+                found += checks.check_outbox(task)
+    return found

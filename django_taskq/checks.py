@@ -17,6 +17,7 @@ from .broker.exceptions import InvalidName
 from .broker.keys import check_queue_name
 from .compat import DEFAULT_TASK_QUEUE_NAME
 from .conf import Options, Problem, did_you_mean, misplaced
+from .task import BackgroundTask
 
 
 def check_backend(alias: str, params: Mapping[str, Any]) -> list[CheckMessage]:
@@ -27,20 +28,24 @@ def check_backend(alias: str, params: Mapping[str, Any]) -> list[CheckMessage]:
         Error(problem.text, hint=problem.hint, obj=where, id=f"django_taskq.{problem.code}")
         for problem in [*misplaced(params), *Options.problems(options)]
     ]
-    on_commit = options.get("on_commit") if isinstance(options, Mapping) else None
-    if isinstance(on_commit, str) and on_commit not in settings.DATABASES:
-        hint = did_you_mean(on_commit, settings.DATABASES) or "It takes True, False or an alias of DATABASES."
-        text = f"on_commit names the database {on_commit!r}, which isn't in DATABASES."
-        messages.append(Error(text, hint=hint.strip(), obj=where, id="django_taskq.E003"))
+    messages += _alias_problems("on_commit", options.get("on_commit") if isinstance(options, Mapping) else None, where)
     messages += [
         Error(text, hint=QUEUES_HINT, obj=where, id="django_taskq.E004")
         for text in _queue_problems(params.get("QUEUES", [DEFAULT_TASK_QUEUE_NAME]))
     ]
     if isinstance(options, Mapping) and options.get("records", "none") not in ("none", None):
         messages += [
-            Error(text, hint=hint, obj=where, id=f"django_taskq.{code}") for text, hint, code in _row_problems()
+            Error(text, hint=hint, obj=where, id=f"django_taskq.{code}")
+            for text, hint, code in _row_problems("records")
         ]
     return messages
+
+
+def _alias_problems(option: str, value: object, where: object) -> Iterable[CheckMessage]:
+    if isinstance(value, str) and value not in settings.DATABASES:
+        hint = did_you_mean(value, settings.DATABASES) or "It takes True, False or an alias of DATABASES."
+        text = f"{option} names the database {value!r}, which isn't in DATABASES."
+        yield Error(text, hint=hint.strip(), obj=where, id="django_taskq.E003")
 
 
 QUEUES_HINT = 'A list of names, for example ["default", "mail"]; an empty one allows any name.'
@@ -57,19 +62,50 @@ def _queue_problems(queues: object) -> Iterable[str]:
             yield str(error)
 
 
-def _row_problems() -> Iterable[Problem]:
-    """Say why no rows can be kept."""
+def _row_problems(option: str, alias: str | None = None) -> Iterable[Problem]:
+    """Say why no rows can be kept in a database; the router names it where nothing does."""
     if not apps.is_installed("django_taskq"):
         hint = "Add 'django_taskq' to INSTALLED_APPS, and migrate."
-        yield Problem("records needs the app: its table would be missing.", hint, "E006")
+        yield Problem(f"{option} needs the app: its table would be missing.", hint, "E006")
         return
     from .models import TaskRecord
     from .upsert import VENDORS
 
-    connection = connections[router.db_for_write(TaskRecord)]
+    connection = connections[alias or router.db_for_write(TaskRecord)]
     if connection.vendor not in VENDORS:
-        text = f"records can't be kept in the database {connection.alias!r}, which is {connection.display_name}."
+        text = f"{option} can't be kept in the database {connection.alias!r}, which is {connection.display_name}."
         yield Problem(text, "It takes PostgreSQL, MariaDB or SQLite; a database router may name another one.", "E007")
+
+
+def check_outbox(task: BackgroundTask[..., Any]) -> list[CheckMessage]:
+    """Check the databases of a task with an outbox."""
+    where = task.module_path
+    found = [
+        *_alias_problems("outbox", task.outbox, where),
+        *_alias_problems("atomic", task.atomic, where),
+    ]
+    if found or not (task.outbox or task.atomic):
+        return found
+    problems = [*_row_problems("atomic" if task.atomic else "outbox", _named(task.outbox, task.atomic))]
+    if task.atomic and not problems:
+        problems += _effect_problems(_named(task.atomic, task.outbox))
+    return [Error(text, hint=hint, obj=where, id=f"django_taskq.{code}") for text, hint, code in problems]
+
+
+def _named(*choices: object) -> str | None:
+    """Return the first alias of a database; None leaves it to the router."""
+    return next((choice for choice in choices if isinstance(choice, str)), None)
+
+
+def _effect_problems(alias: str | None) -> Iterable[Problem]:
+    """Say why the effects of atomic tasks can't go into a database."""
+    from .models import TaskRecord
+
+    yield from _row_problems("atomic", alias)
+    connection: Any = connections[alias or router.db_for_write(TaskRecord)]
+    if connection.vendor == "sqlite" and not connection.is_in_memory_db() and not _begins_to_write(connection):
+        text = f"An atomic task may find the SQLite database {connection.alias!r} locked where it ends, and run again."
+        yield Problem(text, 'Set its OPTIONS to {"transaction_mode": "IMMEDIATE", …}.', "E009")
 
 
 def check_sqlite() -> list[CheckMessage]:
@@ -90,16 +126,26 @@ def check_sqlite() -> list[CheckMessage]:
 def _takes_several_writers(connection: Any) -> bool:
     options = connection.settings_dict.get("OPTIONS", {})
     is_wal = "wal" in str(options.get("init_command", "")).lower()
-    waits = str(options.get("transaction_mode", "")).upper() in ("IMMEDIATE", "EXCLUSIVE") and "timeout" in options
+    waits = _begins_to_write(connection) and "timeout" in options
     return bool(connection.is_in_memory_db() or (is_wal and waits))
+
+
+def _begins_to_write(connection: Any) -> bool:
+    """Tell whether each transaction takes the lock to write when it begins."""
+    mode = connection.settings_dict.get("OPTIONS", {}).get("transaction_mode", "")
+    return str(mode).upper() in ("IMMEDIATE", "EXCLUSIVE")
+
+
+def load_tasks() -> None:
+    """Import where tasks are mostly declared. What fails is said by whoever needs it."""
+    for config in apps.get_app_configs():
+        with contextlib.suppress(Exception):
+            import_module(f"{config.name}.tasks")
 
 
 def check_names(app_configs: Iterable[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
     """Check that no two tasks have one name: a worker couldn't tell which of them is meant."""
-    for config in apps.get_app_configs():
-        # Tasks that nothing has imported yet are mostly declared here. What fails is said by whoever needs it.
-        with contextlib.suppress(Exception):
-            import_module(f"{config.name}.tasks")
+    load_tasks()
     return [
         Error(
             f"Several tasks have the name {name!r}: {', '.join(paths)}.",

@@ -55,7 +55,9 @@ class BackgroundTask(Task, Generic[P, R]):
         for name, value in check_policy(values).items():
             object.__setattr__(self, name, value)
         if (self.outbox or self.atomic) and self.on_commit is False:
-            raise InvalidTask("outbox and atomic tasks are part of a transaction: on_commit can't be False.")
+            raise InvalidTask(
+                f"{self.name}: on_commit can't be False with an outbox, which is part of the transaction."
+            )
         if self.atomic and iscoroutinefunction(self.func):
             raise InvalidTask("atomic is for functions: a coroutine can't be in a transaction.")
         if self.run_after_delay is not None and not self.get_backend().supports_defer:

@@ -6,6 +6,7 @@ import socket
 import sys
 
 import pytest
+from django.apps import apps
 from django.conf import settings
 from django.core.checks import run_checks
 from django.core.management import call_command
@@ -175,6 +176,75 @@ def test_a_sqlite_database_that_takes_one_writer_only_is_a_warning(name, options
 
     assert [message.obj for message in found] == [f"DATABASES['{alias}']" for alias in expected]
     assert all("journal_mode=WAL" in message.hint for message in found)
+
+
+def outbox_messages(monkeypatch, **declared):
+    """Return what the checks say of a task that is declared so."""
+    monkeypatch.setattr(registry, "_declared", {})
+    with override_settings(TASKS={"default": {"BACKEND": PATH}, "dummy": {"BACKEND": DUMMY}}):
+        background(**declared)(first)
+        return [message for message in run_checks() if (message.id or "").startswith("django_taskq.E")]
+
+
+@pytest.mark.parametrize("option", ["outbox", "atomic"])
+def test_an_outbox_in_a_database_that_is_none_is_an_error(monkeypatch, option):
+    (message,) = outbox_messages(monkeypatch, **{option: "othre"})
+
+    assert (message.id, message.hint) == ("django_taskq.E003", "Did you mean 'other'?")
+    assert message.msg == f"{option} names the database 'othre', which isn't in DATABASES."
+    assert message.obj.endswith("test_checks.first")
+    assert outbox_messages(monkeypatch, **{option: "other"}) == []
+    assert outbox_messages(monkeypatch, **{option: "othre"}, backend="dummy") == []
+
+
+@pytest.mark.parametrize("declared", [{"outbox": True}, {"atomic": True}])
+def test_an_outbox_without_its_table_is_an_error(monkeypatch, declared):
+    monkeypatch.setattr(apps, "is_installed", lambda name: name != "django_taskq")
+
+    assert [message.id for message in outbox_messages(monkeypatch, **declared)] == ["django_taskq.E006"]
+    assert outbox_messages(monkeypatch) == []
+
+
+@pytest.mark.parametrize(
+    ("declared", "count"),
+    [
+        ({"outbox": True}, 0),
+        ({"outbox": "other"}, 1),
+        ({"atomic": "other"}, 1),
+        ({"outbox": True, "atomic": "other"}, 1),
+    ],
+)
+def test_an_outbox_in_a_database_that_can_keep_none_is_an_error(monkeypatch, declared, count):
+    monkeypatch.setattr(connections["other"], "vendor", "oracle", raising=False)
+
+    assert [message.id for message in outbox_messages(monkeypatch, **declared)] == ["django_taskq.E007"] * count
+
+
+@pytest.mark.parametrize(
+    ("declared", "databases"),
+    [
+        ({"outbox": True}, []),
+        ({"atomic": True}, ["default"]),
+        ({"atomic": "other"}, ["other"]),
+        ({"atomic": True, "outbox": "other"}, ["other"]),
+        ({"atomic": "default", "outbox": "other"}, ["default"]),
+    ],
+)
+def test_atomic_tasks_need_a_sqlite_database_that_is_locked_from_the_start(monkeypatch, declared, databases):
+    for alias in ("default", "other"):
+        monkeypatch.setitem(connections[alias].settings_dict, "NAME", "db.sqlite3")
+    found = outbox_messages(monkeypatch, **declared)
+
+    assert [message.id for message in found] == ["django_taskq.E009"] * len(databases)
+    assert all(repr(alias) in message.msg for alias, message in zip(databases, found, strict=True))
+    for alias in databases:
+        monkeypatch.setitem(connections[alias].settings_dict, "OPTIONS", WELL_SET)
+    assert outbox_messages(monkeypatch, **declared) == []
+
+
+def test_an_outbox_of_a_backend_that_does_not_wait_is_an_error():
+    assert ids(OPTIONS={"records": "outbox", "on_commit": False}) == ["django_taskq.E008"]
+    assert ids(OPTIONS={"records": "outbox"}) == []
 
 
 def test_two_tasks_with_one_name_are_an_error(monkeypatch):

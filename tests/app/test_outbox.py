@@ -128,7 +128,7 @@ def test_many_are_inserted_in_bulk(backend, redis_client):
 
 def test_many_are_inserted_together_or_not_at_all(backend, redis_client, monkeypatch):
     same = iter(["a", "b", "a"])
-    monkeypatch.setattr("django_taskq.backend.new_id", lambda: next(same))
+    monkeypatch.setattr("django_taskq.results.new_id", lambda: next(same))
 
     with pytest.raises(IntegrityError):
         kept.enqueue_many([((number,), {}) for number in range(3)])
@@ -138,7 +138,7 @@ def test_many_are_inserted_together_or_not_at_all(backend, redis_client, monkeyp
 
 
 def test_a_row_that_is_refused_leaves_nothing(backend, redis_client, monkeypatch):
-    monkeypatch.setattr("django_taskq.backend.new_id", lambda: "1")
+    monkeypatch.setattr("django_taskq.results.new_id", lambda: "1")
     kept.enqueue(1)
     redis_client.flushall()
 
@@ -291,16 +291,16 @@ class TestOption:
     def test_a_task_that_does_not_wait_has_none(self, with_options):
         with_options(records="outbox")
 
-        with pytest.raises(InvalidTask, match="say outbox=False"):
+        with pytest.raises(InvalidTask, match="outbox=False leaves that out"):
             tasks.at_once.enqueue()
         replace(tasks.at_once, outbox=False).enqueue()
-        with pytest.raises(InvalidTask, match="say outbox=False"):
+        with pytest.raises(InvalidTask, match="outbox=False leaves that out"):
             tasks.add.using(on_commit=False)
 
     def test_a_backend_that_does_not_wait_has_none(self, with_options):
         with_options(on_commit=False)
 
-        with pytest.raises(InvalidTask, match="say outbox=False"):
+        with pytest.raises(InvalidTask, match="outbox=False leaves that out"):
             kept.enqueue(1)
         replace(kept, on_commit=True).enqueue(1)
 

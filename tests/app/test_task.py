@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import pickle
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -70,6 +71,35 @@ def test_an_unknown_argument_is_refused_with_the_near_one(option, near):
 def test_an_argument_whose_feature_is_not_built_is_unknown(option):
     with pytest.raises(TypeError, match=f"no argument '{option}'"):
         background(**{option: True})(body)
+
+
+@pytest.mark.parametrize("option", ["outbox", "atomic"])
+@pytest.mark.parametrize("value", ["", 1, 0, ["default"], "a\nb"])
+def test_an_outbox_is_in_a_database_or_not_at_all(option, value):
+    with pytest.raises(InvalidTask, match=f"{option} must be True, False or the alias of a database"):
+        background(**{option: value})(body)
+
+
+@pytest.mark.parametrize("option", ["outbox", "atomic"])
+def test_an_outbox_task_waits_for_the_commit(option):
+    with pytest.raises(InvalidTask, match="on_commit can't be False"):
+        background(**{option: True}, on_commit=False)(body)
+    with pytest.raises(InvalidTask, match="on_commit can't be False"):
+        replace(tasks.add, **{option: "other"}).using(on_commit=False)
+    assert replace(tasks.at_once, **{option: False}).on_commit is False
+
+
+def test_an_atomic_task_is_a_function():
+    with pytest.raises(InvalidTask, match="a coroutine can't be in a transaction"):
+        replace(tasks.fetch, atomic=True)
+    assert replace(tasks.fetch, outbox=True).outbox is True
+
+
+@pytest.mark.parametrize(("path", "status"), [(IMMEDIATE, "SUCCESSFUL"), (DUMMY, "READY")])
+@pytest.mark.parametrize("option", ["outbox", "atomic"])
+def test_other_backends_take_an_outbox_for_nothing_special(path, status, option):
+    with override_settings(TASKS={"default": {"BACKEND": path}}):
+        assert replace(tasks.add, **{option: "other"}).enqueue(1).status == status
 
 
 @pytest.mark.parametrize("option", ["run_after", "idempotency_key"])
