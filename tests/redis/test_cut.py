@@ -5,8 +5,12 @@ from __future__ import annotations
 
 import pytest
 
+from django_taskq import EnqueueError, producer
+from django_taskq.broker import client as clients
 from django_taskq.broker import scripts
+from django_taskq.broker.broker import Broker
 from django_taskq.broker.envelope import Envelope
+from django_taskq.broker.inspector import Inspector
 from django_taskq.broker.records import NewRecord
 from tests.redis import jobs
 from tests.redis.proxy import Proxy
@@ -96,3 +100,50 @@ def test_a_request_or_a_reply_that_never_arrives_holds_up_a_worker_for_a_socket_
     finally:
         for proxy in proxies:
             proxy.close()
+
+
+@pytest.fixture
+def enqueuing(redis_server, proxy, settings):
+    """Let tasks be enqueued through the proxy; give what the server holds."""
+    settings.TASKS = {"default": {**settings.TASKS["default"], "OPTIONS": {"url": proxy.url}}}
+    jobs.add.enqueue(0)
+    yield Inspector(Broker(redis_server.client()))
+    producer._producers.clear()
+    clients.close_all()
+
+
+@pytest.mark.parametrize("executed", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("script", ["known", "unknown"])
+def test_c34_who_enqueues_over_a_connection_that_is_cut_learns_that_the_task_may_have_been_stored(
+    executed, script, enqueuing, proxy
+):
+    if script == "unknown":
+        enqueuing.broker.client.script_flush()
+    task = jobs.add.using(idempotency_key="order 5")
+    (proxy.lose_reply_to if executed else proxy.lose_request)(b"EVALSHA" if script == "known" else b"EVAL\r", "cut")
+
+    with pytest.raises(EnqueueError, match="may have been stored") as caught:
+        task.enqueue(1)
+
+    assert caught.value.maybe_stored
+    (record_id,) = caught.value.ids
+    found = enqueuing.record(record_id)
+    assert (found is not None) == executed
+    producer._producers.clear()
+    again = task.enqueue(1)
+    assert (again.id == record_id) == executed
+    assert len(enqueuing.listing("default", "ready")) == 2
+
+
+def test_who_enqueues_where_nothing_listens_learns_that_nothing_was_stored(enqueuing, proxy):
+    proxy.refuse()
+    proxy.cut()
+
+    with pytest.raises(EnqueueError, match="nothing was stored") as caught:
+        jobs.add.enqueue_many([((number,), {}) for number in range(3)])
+
+    assert not caught.value.maybe_stored
+    assert [enqueuing.record(record_id) for record_id in caught.value.ids] == [None] * 3
+    producer._producers.clear()
+    proxy.accept()
+    assert jobs.add.enqueue(1).enqueued_at is not None

@@ -5,14 +5,19 @@ from __future__ import annotations
 import threading
 
 import pytest
+from django.test import override_settings
 
+from django_taskq import EnqueueError, producer
 from django_taskq.broker import client as clients
 from django_taskq.broker.broker import Broker
 from django_taskq.broker.exceptions import BrokerUnavailable
 from django_taskq.broker.inspector import Inspector
 from django_taskq.broker.settlements import Complete
 from tests.broker.helpers import RESULT, claim, put, record, request
+from tests.redis.jobs import add, hold, note
 from tests.redis.proxy import Proxy
+from tests.rules import check_rules
+from tests.settings import TASKS
 from tests.waiting import wait_until
 
 
@@ -116,6 +121,40 @@ def test_c28_a_worker_that_waits_is_woken_and_then_waits_at_the_new_primary(pair
     with pair[1].client() as client:
         put(Broker(client))
         assert broker.wait(["q"], 1) == "q"
+
+
+@pytest.fixture
+def served(pair, address, monkeypatch):
+    """Let tasks be enqueued and run at the address."""
+    monkeypatch.setenv("TASKQ_TEST_URL", address.url)
+    with override_settings(TASKS={"default": {**TASKS["default"], "OPTIONS": {"url": address.url}}}):
+        yield
+    producer._producers.clear()
+
+
+@pytest.mark.usefixtures("served")
+def test_c28_a_worker_goes_on_at_the_new_primary_with_what_it_held(
+    pair, address, start_worker, ended, noted, notes, works
+):
+    held = hold.enqueue()
+    worker = start_worker("--threads", "2", lease=5)
+    noted("begin a")
+    works()
+    children = worker.children()
+
+    swap(pair, address)
+
+    with pytest.raises(EnqueueError, match="nothing was stored"):
+        add.enqueue(1)
+    producer._producers.clear()
+    works()
+    note("go")
+    (record,) = ended(held)
+    check_rules([record])
+    assert (record.state, record.attempts) == ("succeeded", 1)
+    assert notes().count("begin a") == 1
+    assert worker.children() == children
+    assert worker.stop() == 0
 
 
 def test_c28_a_read_at_the_old_primary_is_no_error(pair, address):
