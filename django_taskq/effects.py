@@ -71,7 +71,7 @@ class Effects:
         is_over = False
         try:
             with transaction.atomic(using=alias):
-                savepoint = None if connection.vendor == "postgresql" else transaction.savepoint(using=alias)
+                savepoint = None if connection.vendor == "postgresql" else connection.savepoint()
                 with attempt.control.limit(), Body():
                     value = attempt.call()
                 _require_whole(connection, savepoint)

@@ -20,7 +20,7 @@ from django_taskq.broker.inspector import Inspector
 from django_taskq.broker.records import Record, State
 from django_taskq.compat import task_backends
 from django_taskq.models import TaskRecord
-from tests.databases.engines import ENGINES, Engine
+from tests.databases.engines import ENGINES, IMMEDIATE, ISOLATED, Engine
 from tests.databases.routing import ALIAS, ToRecords
 from tests.processes import ROOT, WorkerProcess
 from tests.redis import jobs as shared_jobs
@@ -74,9 +74,11 @@ def configured(entry: dict[str, Any]) -> dict[str, Any]:
 def entry(request: pytest.FixtureRequest, engine: Callable[[str], Engine], tmp_path: Path) -> dict[str, Any]:
     """Give the entry of DATABASES for the database that the test asks for, SQLite if for none."""
     name = getattr(request, "param", "sqlite")
-    if name == "sqlite":
-        return {"ENGINE": "django.db.backends.sqlite3", "NAME": str(tmp_path / "records.sqlite3")}
-    return engine(name).settings()
+    if name in ("sqlite", "sqlite-immediate"):
+        options = {} if name == "sqlite" else {"OPTIONS": IMMEDIATE}
+        return {"ENGINE": "django.db.backends.sqlite3", "NAME": str(tmp_path / "records.sqlite3"), **options}
+    server, isolation = ISOLATED.get(name, (name, {}))
+    return engine(server).settings(**({"OPTIONS": isolation} if isolation else {}))
 
 
 @pytest.fixture
@@ -163,7 +165,9 @@ def agrees(record: Record) -> bool:
     said = rows.to_record(row)
     for name in ("state", "attempts", "token", "result", "worker_ids", "envelope_bytes"):
         assert getattr(said, name) == getattr(record, name), name
-    assert said.head == replace(record.head, key_ttl_ms=0)
+    # A row that was there first tells when the task was enqueued, and not when it reached Redis.
+    enqueued_at = said.head.enqueued_at if row.is_outbox else record.head.enqueued_at
+    assert said.head == replace(record.head, key_ttl_ms=0, record_alias=None, enqueued_at=enqueued_at)
     errors = [attempt.error for attempt in record.history]
     assert [attempt.error for attempt in said.history] == errors
     return True

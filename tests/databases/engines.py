@@ -267,3 +267,19 @@ class MariaDB(Engine):
 
 
 ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (PostgreSQL, MariaDB)}
+
+#: MariaDB knows it since 10.6.18 and 10.11.8, and later versions have it on.
+_SNAPSHOT = "/*M!101108 SET SESSION innodb_snapshot_isolation = ON */"
+#: How transactions can be kept apart: by name, the server, and the options of its entry in DATABASES.
+ISOLATED: dict[str, tuple[str, dict[str, Any]]] = {
+    # The numbers are those of `psycopg.IsolationLevel`.
+    "postgresql-committed": ("postgresql", {"isolation_level": 2}),
+    "postgresql-repeatable": ("postgresql", {"isolation_level": 3}),
+    "postgresql-serializable": ("postgresql", {"isolation_level": 4}),
+    "mariadb-committed": ("mariadb", {"isolation_level": "read committed"}),
+    "mariadb-repeatable": ("mariadb", {"isolation_level": "repeatable read"}),
+    "mariadb-serializable": ("mariadb", {"isolation_level": "serializable"}),
+    "mariadb-snapshot": ("mariadb", {"isolation_level": "repeatable read", "init_command": _SNAPSHOT}),
+}
+#: SQLite as atomic tasks need it.
+IMMEDIATE = {"transaction_mode": "IMMEDIATE", "timeout": 5, "init_command": "PRAGMA journal_mode = WAL"}

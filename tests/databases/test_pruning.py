@@ -15,8 +15,8 @@ from django.utils import timezone
 from django_taskq import pruning
 from django_taskq.models import TaskRecord
 from django_taskq.pruning import Pruned, Pruning, prune
-from django_taskq.writing import write_finished
 from django_taskq.results import milliseconds_of
+from django_taskq.writing import write_finished
 
 from .conftest import ALIAS, on_each
 from .made import lease, row, succeeded

@@ -12,8 +12,8 @@ from django.test.utils import CaptureQueriesContext
 
 from django_taskq.broker.records import AttemptError
 from django_taskq.models import TaskRecord
-from django_taskq.writing import write_finished
 from django_taskq.worker.endings import NotRecorded
+from django_taskq.writing import write_finished
 
 from .conftest import on_each
 from .made import CHILD, NOON, failed, lease, row, stored, succeeded

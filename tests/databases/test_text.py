@@ -9,8 +9,8 @@ import pytest
 from django.db import connections
 
 from django_taskq.broker.records import ERROR_BYTES, AttemptError
-from django_taskq.writing import write_finished
 from django_taskq.rows import to_result
+from django_taskq.writing import write_finished
 
 from .conftest import ALIAS, configured, on_each
 from .jobs import ODD_TEXTS

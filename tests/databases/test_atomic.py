@@ -1,0 +1,315 @@
+"""Effects in the database happen exactly once, whatever else runs, in every isolation level."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import nullcontext
+
+import pytest
+from django.db import OperationalError, connections
+
+from django_taskq import hygiene
+from django_taskq.broker.records import AttemptError, Claim
+from django_taskq.effects import RERUNS
+from django_taskq.execution import Application
+from django_taskq.models import TaskRecord
+from django_taskq.worker.endings import Ending
+from django_taskq.worker.outcomes import Failed, Released, Succeeded, settle
+from tests.broker.helpers import lapse
+
+from . import effects as jobs
+from .conftest import agrees, on_each
+from .engines import ISOLATED
+from .made import CHILD
+
+SERVERS = tuple(ISOLATED)
+EVERYWHERE = ("sqlite-immediate", *SERVERS)
+ONE_EACH = ("sqlite-immediate", "postgresql-committed", "mariadb-repeatable")
+AGAIN = Failed(AttemptError("builtins.OSError"), 0)
+nonces = iter(range(1, 10**6))
+
+
+class Control:
+    child = CHILD
+    lease_lost = False
+    cancel_requested = False
+
+    def limit(self):
+        return nullcontext()
+
+
+@pytest.fixture
+def application(database, broker, monkeypatch):
+    monkeypatch.setattr(hygiene._thread, "is_connected", False)
+    jobs.meanwhile.clear()
+    jobs.create()
+    return Application.connect("default")
+
+
+@pytest.fixture
+def claim(broker):
+    """Give a function that claims what is ready, as one child."""
+
+    def claim():
+        (lease,) = broker.claim(Claim(CHILD, next(nonces), 1, 30_000, ("default",))).leases
+        return lease
+
+    return claim
+
+
+@pytest.fixture
+def start(application, claim):
+    """Give a function that enqueues a task and claims it."""
+
+    def start(job, *args, **kwargs):
+        job.enqueue(*args, **kwargs)
+        return claim()
+
+    return start
+
+
+@pytest.fixture
+def lose(broker, claim):
+    """Give a function that lets a lease lapse and a reaper give the record to another, and returns the new lease."""
+
+    def lose(lease):
+        lapse(broker, lease)
+        assert settle(broker, lease, AGAIN, lapsed=True) == "DONE"
+        return claim()
+
+    return lose
+
+
+@pytest.fixture
+def run(application):
+    """Give a function that runs a lease to its outcome."""
+    return lambda lease: application.perform(lease, Control())
+
+
+def in_thread(*steps):
+    """Do each step in a thread of its own, all at once, and return what they return."""
+    done = [None] * len(steps)
+
+    def do(index, step):
+        try:
+            done[index] = step()
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=do, args=pair) for pair in enumerate(steps)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(50)
+        assert not thread.is_alive()
+    return done
+
+
+def row_of(lease):
+    return TaskRecord.objects.get(pk=lease.id)
+
+
+@on_each(*EVERYWHERE)
+def test_the_effects_and_the_end_of_the_row_are_one(application, broker, inspector, start, run):
+    lease = start(jobs.charge, "a")
+    outcome = run(lease)
+    assert (outcome.log_json, outcome.is_recorded) == (b'{"result":"a"}', True)
+    assert (jobs.effects(), row_of(lease).status) == (["a"], "succeeded")
+    assert settle(broker, lease, outcome) == "DONE"
+    assert agrees(inspector.record(lease.id))
+    assert row_of(lease).repair_at is None
+
+
+@on_each(*EVERYWHERE)
+def test_a_body_that_fails_leaves_no_effect_and_an_open_row(application, broker, inspector, start, run, claim):
+    lease = start(jobs.charge_and_fail, "a")
+    outcome = run(lease)
+    assert (outcome.delay_ms, jobs.effects(), row_of(lease).status) == (0, [], "running")
+    for _ in range(2):
+        settle(broker, lease, outcome)
+        lease = claim()
+        outcome = run(lease)
+    (ending,) = application.rows.write([Ending(lease, outcome, CHILD)]).endings
+    assert ending.outcome is outcome
+    settle(broker, lease, outcome)
+    assert (row_of(lease).status, row_of(lease).attempts) == ("dead", 3)
+    assert agrees(inspector.record(lease.id))
+    assert jobs.effects() == []
+
+
+@on_each(*SERVERS)
+def test_a_stale_run_changes_nothing_when_a_newer_one_has_ended(application, broker, inspector, start, run, lose):
+    lease = start(jobs.charge, "a")
+    newer = []
+
+    def overtake():
+        newer.append(lose(lease))
+        newer.extend(in_thread(lambda: run(newer[0])))
+
+    jobs.meanwhile["a"] = overtake
+    outcome = run(lease)
+    assert (newer[1].log_json, newer[1].is_recorded) == (b'{"result":"a"}', True)
+    # What the row says isn't lost for Redis either, should it have forgotten the newer lease.
+    assert outcome == Succeeded(b'{"result":"a"}', outcome.result_ttl_ms, True)
+    assert settle(broker, lease, outcome) == "LEASE_LOST"
+    assert settle(broker, newer[0], newer[1]) == "DONE"
+    assert jobs.effects() == ["a"]
+    assert agrees(inspector.record(lease.id))
+
+
+@on_each(*SERVERS)
+def test_a_stale_run_changes_nothing_when_a_newer_one_has_begun(application, broker, start, run, lose):
+    lease = start(jobs.charge, "a")
+    newer = []
+
+    def overtake():
+        newer.append(lose(lease))
+        assert in_thread(lambda: application._verdicts.begin(newer[0], CHILD)) == [None]
+
+    jobs.meanwhile["a"] = overtake
+    outcome = run(lease)
+    assert outcome == Released(floor=newer[0].token)
+    assert settle(broker, lease, outcome) == "LEASE_LOST"
+    assert jobs.effects() == []
+    assert run(newer[0]).is_recorded
+    assert jobs.effects() == ["a"]
+
+
+@on_each(*EVERYWHERE)
+def test_of_a_stale_run_that_closes_first_the_newer_one_takes_the_result(
+    application, broker, inspector, start, run, lose
+):
+    lease = start(jobs.charge, "a")
+    newer = []
+    jobs.meanwhile["a"] = lambda: newer.append(lose(lease))
+    assert run(lease).is_recorded
+    jobs.meanwhile["a"] = lambda: pytest.fail("it runs again")
+    outcome = run(newer[0])
+    assert outcome.log_json == b'{"result":"a"}'
+    assert settle(broker, newer[0], outcome) == "DONE"
+    assert (inspector.record(lease.id).result, jobs.effects()) == ("a", ["a"])
+
+
+@on_each("sqlite-immediate")
+def test_on_sqlite_a_newer_run_begins_when_the_stale_one_has_ended(application, start, run, lose, entry):
+    connections.settings["records"]["OPTIONS"]["timeout"] = 0.1
+    lease = start(jobs.charge, "a")
+    outcomes = []
+    jobs.meanwhile["a"] = lambda: outcomes.extend(in_thread(lambda: run(lose(lease))))
+    assert run(lease).is_recorded
+    assert outcomes == [Released(5000)]
+    assert jobs.effects() == ["a"]
+
+
+@on_each(*EVERYWHERE)
+def test_a_lost_answer_to_the_start_changes_nothing(application, start, run):
+    lease = start(jobs.charge, "a")
+    assert application._verdicts.begin(lease, CHILD) is None
+    assert run(lease).is_recorded
+    assert jobs.effects() == ["a"]
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+@on_each(*EVERYWHERE)
+def test_after_a_lost_answer_to_the_commit_the_row_is_asked(application, start, run, monkeypatch, is_done):
+    lease = start(jobs.charge, "a")
+    kind = type(connections["records"])
+    commit, calls = kind.commit, []
+
+    def fail_once(self):
+        calls.append(self)
+        if is_done or len(calls) > 1:
+            commit(self)
+        if len(calls) == 1:
+            raise OperationalError("server closed the connection unexpectedly")
+
+    monkeypatch.setattr(kind, "commit", fail_once)
+    outcome = run(lease)
+    assert (outcome.log_json, outcome.is_recorded) == (b'{"result":"a"}', True)
+    assert (len(calls), jobs.effects()) == (1 if is_done else 2, ["a"])
+
+
+@on_each(*EVERYWHERE)
+def test_a_body_is_run_again_three_times_and_then_has_failed(application, start, run, monkeypatch, caplog):
+    lease = start(jobs.charge, "a")
+    begun = []
+
+    def refuse(self):
+        begun.append(self)
+        raise OperationalError("commit refused")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(connections["records"]), "commit", refuse)
+        outcome = run(lease)
+    assert (len(begun), RERUNS) == (4, 3)
+    assert (outcome.error.message, outcome.delay_ms) == ("commit refused", 0)
+    assert (jobs.effects(), row_of(lease).status) == ([], "running")
+    assert caplog.text.count("didn't come through") == 4
+
+
+@on_each(*EVERYWHERE)
+def test_a_task_that_was_cancelled_before_it_ran_ends_so(application, broker, inspector, start, run):
+    lease = start(jobs.charge, "a")
+    TaskRecord.objects.update(status="cancelled")
+    outcome = run(lease)
+    assert settle(broker, lease, outcome) == "CANCELLED"
+    assert (inspector.record(lease.id).state, row_of(lease).status, jobs.effects()) == ("cancelled", "cancelled", [])
+
+
+@on_each(*SERVERS)
+def test_a_task_that_is_cancelled_while_it_runs_has_no_effect(application, broker, inspector, start, run):
+    lease = start(jobs.charge, "a")
+    cancel = lambda: TaskRecord.objects.update(status="cancelled")  # noqa: E731
+    jobs.meanwhile["a"] = lambda: in_thread(cancel)
+    outcome = run(lease)
+    assert settle(broker, lease, outcome) == "CANCELLED"
+    assert (inspector.record(lease.id).state, row_of(lease).status, jobs.effects()) == ("cancelled", "cancelled", [])
+
+
+@on_each(*SERVERS)
+def test_two_tasks_in_each_others_way_both_happen(application, broker, start, run, inspector):
+    leases = [start(jobs.give_twice, *names) for names in (("left", "right"), ("right", "left"))]
+    both = threading.Barrier(2, timeout=20)
+    jobs.meanwhile.update(left=both.wait, right=both.wait)
+    outcomes = in_thread(*[lambda lease=lease: run(lease) for lease in leases])
+    assert all(isinstance(outcome, Succeeded) and outcome.is_recorded for outcome in outcomes), outcomes
+    assert jobs.numbers() == [2, 2]
+
+
+@on_each(*EVERYWHERE)
+def test_an_older_copy_of_redis_gets_a_larger_token_from_the_row(application, broker, start, run, claim):
+    lease = start(jobs.charge, "a")
+    known = lease.token + 10**6
+    TaskRecord.objects.update(token=known)
+    outcome = run(lease)
+    assert outcome == Released(floor=known)
+    assert settle(broker, lease, outcome) == "DONE"
+    newer = claim()
+    assert (newer.token > known, newer.attempt) == (True, 1)
+    assert run(newer).is_recorded
+    assert jobs.effects() == ["a"]
+
+
+@on_each(*ONE_EACH)
+def test_a_task_whose_row_cannot_be_reached_goes_back_and_keeps_its_attempt(application, broker, start, run, claim):
+    lease = start(jobs.charge_once, "a")
+    with connections["records"].cursor() as cursor:
+        cursor.execute("ALTER TABLE django_taskq_taskrecord RENAME TO elsewhere")
+    outcome = run(lease)
+    assert outcome == Released(5000)
+    assert settle(broker, lease, outcome) == "DONE"
+    assert jobs.effects() == []
+    with connections["records"].cursor() as cursor:
+        cursor.execute("ALTER TABLE elsewhere RENAME TO django_taskq_taskrecord")
+    broker.promote(lease.id)
+    newer = claim()
+    assert newer.attempt == 1
+    assert run(newer).is_recorded
+
+
+@on_each(*ONE_EACH)
+def test_a_row_that_somebody_deleted_is_made_again(application, start, run):
+    lease = start(jobs.charge, "a")
+    TaskRecord.objects.all().delete()
+    assert run(lease).is_recorded
+    assert (row_of(lease).status, row_of(lease).is_outbox, jobs.effects()) == ("succeeded", True, ["a"])
