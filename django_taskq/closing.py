@@ -17,9 +17,8 @@ from . import rows
 from .broker.inspector import Inspector
 from .broker.records import Record, State
 from .broker.summaries import Summary
-from .databases import databases
 from .models import TaskRecord
-from .outbox import RELAY_DELAY
+from .outbox import RELAY_DELAY, record_aliases
 from .results import moment
 from .worker.endings import NotRecorded
 
@@ -86,13 +85,13 @@ class Closing:
 
     def _aliases(self, summary: Summary, lost: bool) -> Iterable[str]:
         if not summary.task:
-            return databases(self._keeps_rows) if lost else ()
+            return record_aliases(self._keeps_rows) if lost else ()
         outbox = summary.head.record_alias
         if outbox is None:
             return (router.db_for_write(TaskRecord),) if self._keeps_rows else ()
         effects = summary.document.get("atomic")
         if effects is None and summary.task_bytes > len(summary.task):
-            return {outbox, *databases(self._keeps_rows)}  # it may stand behind the cut
+            return {outbox, *record_aliases(self._keeps_rows)}  # it may stand behind the cut
         return {outbox, effects or outbox}
 
     def _put_back(

@@ -74,7 +74,7 @@ def mask_url(url: str) -> str:
     login, at, hosts = parts.netloc.rpartition("@")
     pairs = [(name, "***" if _SECRET.search(name) else value) for name, value in parse_qsl(parts.query)]
     query = urlencode(pairs, safe="*/")
-    return parts._replace(netloc=f"{'***' if login else ''}{at}{hosts}", query=query).geturl()
+    return f"{parts.scheme}://{'***' if login else ''}{at}{hosts}{parts.path}{'?' if query else ''}{query}"
 
 
 def parse_url(url: object) -> Address:

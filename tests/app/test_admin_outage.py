@@ -112,6 +112,7 @@ def test_an_action_fails_with_a_message(client, new_server):
         ("redis://:p%40ss@host/0", "redis://***@host/0"),
         ("rediss://user:a@b@host/0?ssl_keyfile=/k&timeout=3", "rediss://***@host/0?ssl_keyfile=***&timeout=3"),
         ("sentinel://:pw@one:1,two:2/main/0", "sentinel://***@one:1,two:2/main/0"),
+        ("unix:///run/redis.sock?db=2", "unix:///run/redis.sock?db=2"),
         ("unix://:pw@/run/redis.sock?db=2&password=pw", "unix://***@/run/redis.sock?db=2&password=***"),
     ],
 )

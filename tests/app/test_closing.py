@@ -13,6 +13,7 @@ from django_taskq.broker.exceptions import BrokerUnavailable
 from django_taskq.broker.records import State
 from django_taskq.closing import Closing
 from django_taskq.models import TaskRecord
+from django_taskq.repair import Repair
 from django_taskq.worker.endings import NotRecorded
 from tests.broker.helpers import RESULT, bury_one, envelope, lease_one, put, read
 
@@ -47,10 +48,10 @@ def declared(monkeypatch):
 
 def keep(record_id, status="waiting", alias="default", is_outbox=True, **columns):
     """Make a row, open or not as its status says."""
-    open_until = timezone.now() + timedelta(hours=1) if is_outbox and status in ("waiting", "running") else None
+    open_until = timezone.now() + timedelta(minutes=30) if is_outbox and status in ("waiting", "running") else None
     columns = {"enqueued_at": timezone.now(), "repair_at": open_until, "is_outbox": is_outbox, **columns}
     TaskRecord.objects.using(alias).create(
-        id=record_id, backend="default", task="a.b", queue="q", status=status, envelope="{}", **columns
+        id=record_id, backend="default", task="a.b", queue="q", status=status, envelope='{"name": "a.b"}', **columns
     )
 
 
@@ -184,6 +185,41 @@ class TestCancel:
         (record_id,) = put(broker)
         with django_assert_num_queries(0):
             assert closing.cancel([record_id, "A"]) == ["DONE", "MISSING"]
+
+
+class TestForgetfulRedis:
+    @pytest.fixture
+    def repair(self, backend):
+        """Give a function that pushes again what Redis lost."""
+        return lambda: Repair("default", type(backend), backend.conf, backend.broker).work()
+
+    @pytest.mark.parametrize("status", ["dead", "running"])
+    def test_what_a_person_discarded_is_not_brought_back(self, closing, broker, repair, status):
+        letter = bury_one(broker, record_alias="default")
+        keep(letter[0], status)
+        closing.discard([letter])
+        broker.client.flushall()
+        repair()
+        assert not broker.client.exists(broker.keys.task(letter[0]))
+
+    def test_what_a_person_cancelled_is_not_brought_back(self, closing, broker, repair):
+        ids = put(broker, 2, record_alias="default")
+        for record_id in ids:
+            keep(record_id)
+        closing.cancel(ids[:1])
+        broker.client.flushall()
+        repair()
+        assert [broker.client.exists(broker.keys.task(record_id)) for record_id in ids] == [0, 1]
+
+    def test_what_a_person_retried_is(self, closing, broker, repair):
+        letter = bury_one(broker, record_alias="default")
+        keep(letter[0], "dead")
+        closing.retry([letter])
+        broker.client.flushall()
+        assert row(letter[0]).repair_at < timezone.now() + timedelta(minutes=1)
+        TaskRecord.objects.update(repair_at=timezone.now())
+        repair()
+        assert read(broker, letter[0]).state is State.WAITING
 
 
 class TestDatabases:
