@@ -20,6 +20,7 @@ from django_taskq.broker.inspector import Inspector
 from django_taskq.broker.records import Record, State
 from django_taskq.compat import task_backends
 from django_taskq.models import TaskRecord
+from tests.databases.atomic import application, claim, leased, lose, run  # noqa: F401  # its fixtures
 from tests.databases.engines import ENGINES, IMMEDIATE, ISOLATED, Engine
 from tests.databases.routing import ALIAS, ToRecords
 from tests.processes import ROOT, WorkerProcess

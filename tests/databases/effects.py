@@ -91,6 +91,12 @@ def charge_and_fail(name):
 
 
 @background(atomic=True, backoff=0)
+def charge_object(name):
+    add(name)
+    return object()
+
+
+@background(atomic=True, backoff=0)
 def swallow(name, how):
     """Have an effect, catch an error of the database, and go on."""
     add(name)
@@ -125,8 +131,10 @@ def fail_in_database():
 
 
 @background(atomic=True, backoff=0)
-def give_twice(first, second):
-    """Bump two numbers, in this order."""
+def give_twice(first, second, weight=0):
+    """Bump two numbers, in this order; MariaDB prefers a victim of less weight."""
+    for _ in range(weight):
+        add("weight")
     bump(first)
     meanwhile.pop(first, lambda: None)()
     bump(second)

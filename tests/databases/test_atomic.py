@@ -3,115 +3,24 @@
 from __future__ import annotations
 
 import threading
-from contextlib import nullcontext
 
 import pytest
 from django.db import OperationalError, connections
 
-from django_taskq import hygiene
-from django_taskq.broker.records import AttemptError, Claim
 from django_taskq.effects import RERUNS
-from django_taskq.execution import Application
 from django_taskq.models import TaskRecord
 from django_taskq.worker.endings import Ending
-from django_taskq.worker.outcomes import Failed, Released, Succeeded, settle
-from tests.broker.helpers import lapse
+from django_taskq.worker.outcomes import Released, Succeeded, settle
 
 from . import effects as jobs
+from .atomic import EVERYWHERE, ONE_EACH, SERVERS, in_thread, row_of
 from .conftest import agrees, on_each
-from .engines import ISOLATED
 from .made import CHILD
-
-SERVERS = tuple(ISOLATED)
-EVERYWHERE = ("sqlite-immediate", *SERVERS)
-ONE_EACH = ("sqlite-immediate", "postgresql-committed", "mariadb-repeatable")
-AGAIN = Failed(AttemptError("builtins.OSError"), 0)
-nonces = iter(range(1, 10**6))
-
-
-class Control:
-    child = CHILD
-    lease_lost = False
-    cancel_requested = False
-
-    def limit(self):
-        return nullcontext()
-
-
-@pytest.fixture
-def application(database, broker, monkeypatch):
-    monkeypatch.setattr(hygiene._thread, "is_connected", False)
-    jobs.meanwhile.clear()
-    jobs.create()
-    return Application.connect("default")
-
-
-@pytest.fixture
-def claim(broker):
-    """Give a function that claims what is ready, as one child."""
-
-    def claim():
-        (lease,) = broker.claim(Claim(CHILD, next(nonces), 1, 30_000, ("default",))).leases
-        return lease
-
-    return claim
-
-
-@pytest.fixture
-def start(application, claim):
-    """Give a function that enqueues a task and claims it."""
-
-    def start(job, *args, **kwargs):
-        job.enqueue(*args, **kwargs)
-        return claim()
-
-    return start
-
-
-@pytest.fixture
-def lose(broker, claim):
-    """Give a function that lets a lease lapse and a reaper give the record to another, and returns the new lease."""
-
-    def lose(lease):
-        lapse(broker, lease)
-        assert settle(broker, lease, AGAIN, lapsed=True) == "DONE"
-        return claim()
-
-    return lose
-
-
-@pytest.fixture
-def run(application):
-    """Give a function that runs a lease to its outcome."""
-    return lambda lease: application.perform(lease, Control())
-
-
-def in_thread(*steps):
-    """Do each step in a thread of its own, all at once, and return what they return."""
-    done = [None] * len(steps)
-
-    def do(index, step):
-        try:
-            done[index] = step()
-        finally:
-            connections.close_all()
-
-    threads = [threading.Thread(target=do, args=pair) for pair in enumerate(steps)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(50)
-        assert not thread.is_alive()
-    return done
-
-
-def row_of(lease):
-    return TaskRecord.objects.get(pk=lease.id)
 
 
 @on_each(*EVERYWHERE)
-def test_the_effects_and_the_end_of_the_row_are_one(application, broker, inspector, start, run):
-    lease = start(jobs.charge, "a")
+def test_the_effects_and_the_end_of_the_row_are_one(application, broker, inspector, leased, run):
+    lease = leased(jobs.charge, "a")
     outcome = run(lease)
     assert (outcome.log_json, outcome.is_recorded) == (b'{"result":"a"}', True)
     assert (jobs.effects(), row_of(lease).status) == (["a"], "succeeded")
@@ -121,8 +30,8 @@ def test_the_effects_and_the_end_of_the_row_are_one(application, broker, inspect
 
 
 @on_each(*EVERYWHERE)
-def test_a_body_that_fails_leaves_no_effect_and_an_open_row(application, broker, inspector, start, run, claim):
-    lease = start(jobs.charge_and_fail, "a")
+def test_a_body_that_fails_leaves_no_effect_and_an_open_row(application, broker, inspector, leased, run, claim):
+    lease = leased(jobs.charge_and_fail, "a")
     outcome = run(lease)
     assert (outcome.delay_ms, jobs.effects(), row_of(lease).status) == (0, [], "running")
     for _ in range(2):
@@ -138,8 +47,8 @@ def test_a_body_that_fails_leaves_no_effect_and_an_open_row(application, broker,
 
 
 @on_each(*SERVERS)
-def test_a_stale_run_changes_nothing_when_a_newer_one_has_ended(application, broker, inspector, start, run, lose):
-    lease = start(jobs.charge, "a")
+def test_a_stale_run_changes_nothing_when_a_newer_one_has_ended(application, broker, inspector, leased, run, lose):
+    lease = leased(jobs.charge, "a")
     newer = []
 
     def overtake():
@@ -158,8 +67,8 @@ def test_a_stale_run_changes_nothing_when_a_newer_one_has_ended(application, bro
 
 
 @on_each(*SERVERS)
-def test_a_stale_run_changes_nothing_when_a_newer_one_has_begun(application, broker, start, run, lose):
-    lease = start(jobs.charge, "a")
+def test_a_stale_run_changes_nothing_when_a_newer_one_has_begun(application, broker, leased, run, lose):
+    lease = leased(jobs.charge, "a")
     newer = []
 
     def overtake():
@@ -177,9 +86,9 @@ def test_a_stale_run_changes_nothing_when_a_newer_one_has_begun(application, bro
 
 @on_each(*EVERYWHERE)
 def test_of_a_stale_run_that_closes_first_the_newer_one_takes_the_result(
-    application, broker, inspector, start, run, lose
+    application, broker, inspector, leased, run, lose
 ):
-    lease = start(jobs.charge, "a")
+    lease = leased(jobs.charge, "a")
     newer = []
     jobs.meanwhile["a"] = lambda: newer.append(lose(lease))
     assert run(lease).is_recorded
@@ -191,9 +100,9 @@ def test_of_a_stale_run_that_closes_first_the_newer_one_takes_the_result(
 
 
 @on_each("sqlite-immediate")
-def test_on_sqlite_a_newer_run_begins_when_the_stale_one_has_ended(application, start, run, lose, entry):
+def test_on_sqlite_a_newer_run_begins_when_the_stale_one_has_ended(application, leased, run, lose, entry):
     connections.settings["records"]["OPTIONS"]["timeout"] = 0.1
-    lease = start(jobs.charge, "a")
+    lease = leased(jobs.charge, "a")
     outcomes = []
     jobs.meanwhile["a"] = lambda: outcomes.extend(in_thread(lambda: run(lose(lease))))
     assert run(lease).is_recorded
@@ -202,8 +111,8 @@ def test_on_sqlite_a_newer_run_begins_when_the_stale_one_has_ended(application, 
 
 
 @on_each(*EVERYWHERE)
-def test_a_lost_answer_to_the_start_changes_nothing(application, start, run):
-    lease = start(jobs.charge, "a")
+def test_a_lost_answer_to_the_start_changes_nothing(application, leased, run):
+    lease = leased(jobs.charge, "a")
     assert application._verdicts.begin(lease, CHILD) is None
     assert run(lease).is_recorded
     assert jobs.effects() == ["a"]
@@ -211,8 +120,8 @@ def test_a_lost_answer_to_the_start_changes_nothing(application, start, run):
 
 @pytest.mark.parametrize("is_done", [True, False])
 @on_each(*EVERYWHERE)
-def test_after_a_lost_answer_to_the_commit_the_row_is_asked(application, start, run, monkeypatch, is_done):
-    lease = start(jobs.charge, "a")
+def test_after_a_lost_answer_to_the_commit_the_row_is_asked(application, leased, run, monkeypatch, is_done):
+    lease = leased(jobs.charge, "a")
     kind = type(connections["records"])
     commit, calls = kind.commit, []
 
@@ -230,8 +139,8 @@ def test_after_a_lost_answer_to_the_commit_the_row_is_asked(application, start, 
 
 
 @on_each(*EVERYWHERE)
-def test_a_body_is_run_again_three_times_and_then_has_failed(application, start, run, monkeypatch, caplog):
-    lease = start(jobs.charge, "a")
+def test_a_body_is_run_again_three_times_and_then_has_failed(application, leased, run, monkeypatch, caplog):
+    lease = leased(jobs.charge, "a")
     begun = []
 
     def refuse(self):
@@ -248,8 +157,8 @@ def test_a_body_is_run_again_three_times_and_then_has_failed(application, start,
 
 
 @on_each(*EVERYWHERE)
-def test_a_task_that_was_cancelled_before_it_ran_ends_so(application, broker, inspector, start, run):
-    lease = start(jobs.charge, "a")
+def test_a_task_that_was_cancelled_before_it_ran_ends_so(application, broker, inspector, leased, run):
+    lease = leased(jobs.charge, "a")
     TaskRecord.objects.update(status="cancelled")
     outcome = run(lease)
     assert settle(broker, lease, outcome) == "CANCELLED"
@@ -257,8 +166,8 @@ def test_a_task_that_was_cancelled_before_it_ran_ends_so(application, broker, in
 
 
 @on_each(*SERVERS)
-def test_a_task_that_is_cancelled_while_it_runs_has_no_effect(application, broker, inspector, start, run):
-    lease = start(jobs.charge, "a")
+def test_a_task_that_is_cancelled_while_it_runs_has_no_effect(application, broker, inspector, leased, run):
+    lease = leased(jobs.charge, "a")
     cancel = lambda: TaskRecord.objects.update(status="cancelled")  # noqa: E731
     jobs.meanwhile["a"] = lambda: in_thread(cancel)
     outcome = run(lease)
@@ -267,8 +176,8 @@ def test_a_task_that_is_cancelled_while_it_runs_has_no_effect(application, broke
 
 
 @on_each(*SERVERS)
-def test_two_tasks_in_each_others_way_both_happen(application, broker, start, run, inspector):
-    leases = [start(jobs.give_twice, *names) for names in (("left", "right"), ("right", "left"))]
+def test_two_tasks_in_each_others_way_both_happen(application, broker, leased, run, inspector):
+    leases = [leased(jobs.give_twice, *names) for names in (("left", "right"), ("right", "left"))]
     both = threading.Barrier(2, timeout=20)
     jobs.meanwhile.update(left=both.wait, right=both.wait)
     outcomes = in_thread(*[lambda lease=lease: run(lease) for lease in leases])
@@ -277,8 +186,8 @@ def test_two_tasks_in_each_others_way_both_happen(application, broker, start, ru
 
 
 @on_each(*EVERYWHERE)
-def test_an_older_copy_of_redis_gets_a_larger_token_from_the_row(application, broker, start, run, claim):
-    lease = start(jobs.charge, "a")
+def test_an_older_copy_of_redis_gets_a_larger_token_from_the_row(application, broker, leased, run, claim):
+    lease = leased(jobs.charge, "a")
     known = lease.token + 10**6
     TaskRecord.objects.update(token=known)
     outcome = run(lease)
@@ -291,8 +200,8 @@ def test_an_older_copy_of_redis_gets_a_larger_token_from_the_row(application, br
 
 
 @on_each(*ONE_EACH)
-def test_a_task_whose_row_cannot_be_reached_goes_back_and_keeps_its_attempt(application, broker, start, run, claim):
-    lease = start(jobs.charge_once, "a")
+def test_a_task_whose_row_cannot_be_reached_goes_back_and_keeps_its_attempt(application, broker, leased, run, claim):
+    lease = leased(jobs.charge_once, "a")
     with connections["records"].cursor() as cursor:
         cursor.execute("ALTER TABLE django_taskq_taskrecord RENAME TO elsewhere")
     outcome = run(lease)
@@ -308,8 +217,8 @@ def test_a_task_whose_row_cannot_be_reached_goes_back_and_keeps_its_attempt(appl
 
 
 @on_each(*ONE_EACH)
-def test_a_row_that_somebody_deleted_is_made_again(application, start, run):
-    lease = start(jobs.charge, "a")
+def test_a_row_that_somebody_deleted_is_made_again(application, leased, run):
+    lease = leased(jobs.charge, "a")
     TaskRecord.objects.all().delete()
     assert run(lease).is_recorded
     assert (row_of(lease).status, row_of(lease).is_outbox, jobs.effects()) == ("succeeded", True, ["a"])
