@@ -135,6 +135,10 @@ class Keys:
     def workers(self) -> str:
         return self._key("workers")
 
+    @property
+    def repaired(self) -> str:
+        return self._key("repaired")
+
     def task(self, record_id: str) -> str:
         return self._key("task", record_id)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,10 @@ from django.conf import settings
 from django.test import override_settings
 
 from django_taskq.backend import RedisBackend
+from django_taskq.broker.broker import Broker
 from django_taskq.broker.inspector import Inspector
 from django_taskq.compat import signals, task_backends
+from tests.app.outboxes import duty
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -74,3 +76,25 @@ def manage(tmp_path, redis_url):
         return subprocess.run(command, cwd=ROOT / "testproject", env=environment, capture_output=True, text=True)
 
     return run
+
+
+@pytest.fixture
+def outbox_backend(with_options: Callable[..., RedisBackend]) -> RedisBackend:
+    """Give the backend whose tasks have an outbox; all its rows have been asked about."""
+    backend = with_options(records="outbox")
+    duty(backend).work()
+    return backend
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Collect the ids that Redis is asked about."""
+    ids: list[str] = []
+    states = Broker.states
+
+    def ask(self: Broker, page: Sequence[str]) -> list[str]:
+        ids.extend(page)
+        return states(self, page)
+
+    monkeypatch.setattr(Broker, "states", ask)
+    return ids

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 
+from django.db import connections
 from django.utils import timezone
 
 from django_taskq.backend import RedisBackend
@@ -13,6 +15,10 @@ from django_taskq.broker.exceptions import BrokerUnavailable
 from django_taskq.models import TaskRecord
 from django_taskq.producer import Producer, shared_producer
 from django_taskq.repair import Repair
+from tests.app import tasks
+
+kept = replace(tasks.add, outbox=True)
+kept_elsewhere = replace(tasks.add, outbox="other")
 
 
 def row_of(result, alias="default"):
@@ -51,3 +57,33 @@ def no_push(backend: RedisBackend) -> Iterator[None]:
         yield
     finally:
         producer._enqueue = known
+
+
+def blocked(alias):
+    """Let a database refuse all queries."""
+
+    def refuse(execute, sql, *given):
+        raise AssertionError(sql)
+
+    return connections[alias].execute_wrapper(refuse)
+
+
+def unpushed(backend, made=kept, *args, **kwargs):
+    """Return the result of a task that Redis wasn't told of."""
+    with no_push(backend):
+        return made.enqueue(*args or (1,), **kwargs)
+
+
+def word(backend, result):
+    """Return what Redis says of a task."""
+    return backend.broker.states([result.id])[0]
+
+
+def repair_in(result, alias="default"):
+    """Return how far away the next question about a row is."""
+    return row_of(result, alias).repair_at - timezone.now()
+
+
+def is_about(found, wanted):
+    """Tell whether two durations are about the same."""
+    return abs(found - wanted) < timedelta(seconds=20)

@@ -21,13 +21,10 @@ from django_taskq.compat import InvalidTask, TaskResultDoesNotExist, TaskResultS
 from django_taskq.models import TaskRecord
 from django_taskq.outbox import backlog
 from tests.app import tasks
-from tests.app.outboxes import no_push, row_of
+from tests.app.outboxes import kept, kept_elsewhere, no_push, row_of
 from tests.app.test_commit import every_path, rolled_back
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "other"])
-
-kept = replace(tasks.add, outbox=True)
-kept_elsewhere = replace(tasks.add, outbox="other")
 
 
 def count(alias="default"):
@@ -186,6 +183,7 @@ def test_the_result_of_a_task_that_is_not_pushed_yet_is_read_from_its_row(backen
     with no_push(backend):
         one, other = kept.enqueue(1, b=2), kept_elsewhere.enqueue(3)
 
+    monkeypatch.setattr(registry, "tasks", lambda: [tasks.add])
     with pytest.raises(TaskResultDoesNotExist):
         backend.get_result(one.id)  # nothing that is declared here has rows
     monkeypatch.setattr(registry, "tasks", lambda: [kept, kept_elsewhere, tasks.stock])

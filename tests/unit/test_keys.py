@@ -67,6 +67,13 @@ def test_the_data_model_s_table_names_every_key():
     names = Keys("{ns}".strip("{}"))
     kinds = {"id": ("task", "run", "log"), "q": ("ready", "scheduled", "leased", "dead", "wake", "config")}
     made = {getattr(names, kind)(f"<{what}>") for what, all_kinds in kinds.items() for kind in all_kinds}
-    made |= {names.queues, names.workers, names.idem("<key>"), names.claim("<child>"), names.worker("<worker>")}
+    made |= {
+        names.queues,
+        names.workers,
+        names.repaired,
+        names.idem("<key>"),
+        names.claim("<child>"),
+        names.worker("<worker>"),
+    }
     listed = {line.split("``")[1] for line in keys.__doc__.splitlines() if line.startswith("``{ns}:")}
     assert listed == made
