@@ -8,11 +8,10 @@ BIN := $(VENV)/bin
 DJANGO ?=
 PYTEST_ARGS ?=
 CHECKER_STEPS ?= 50000
-KILL_SECONDS ?= 60
+# For instance CHAOS_ARGS='--seconds 600 --database postgresql'; `make chaos CHAOS_ARGS=--help` lists all.
+CHAOS_ARGS ?=
 # For instance BENCH_ARGS='--full --peer django_taskq --case drain'; `make bench BENCH_ARGS=--help` lists all.
 BENCH_ARGS ?=
-# none, sqlite, postgresql or mariadb: where rows are kept meanwhile.
-KILL_DATABASE ?= none
 
 ##@ Start here
 
@@ -74,9 +73,9 @@ matrix: $(VENV)/.has-test ## Run the broker suite on Redis 6.2, Redis 8 and Valk
 checker: $(VENV)/.has-test ## Run the random checker of the protocol for CHECKER_STEPS steps
 	TASKQ_CHECKER_STEPS=$(CHECKER_STEPS) $(BIN)/python -m pytest -s tests/checker/test_checker.py $(PYTEST_ARGS)
 
-.PHONY: kill-run
-kill-run: $(VENV)/.has-test ## Kill a child every second for KILL_SECONDS seconds and count what became of each task
-	$(BIN)/python -m tests.chaos.kill_run --seconds $(KILL_SECONDS) --database $(KILL_DATABASE)
+.PHONY: chaos
+chaos: $(VENV)/.has-test ## Break everything around producers and workers, and judge what became of each task (CHAOS_ARGS)
+	$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
 
 ##@ Measuring
 

@@ -15,12 +15,12 @@ ROOT = Path(__file__).resolve().parents[1]
 class WorkerProcess:
     """A `runtaskworker` in a process group of its own, with what it wrote."""
 
-    def __init__(self, arguments, environment, log, settings="tests.redis.project", prefix=()):
+    def __init__(self, arguments, environment, log, settings="tests.redis.project", prefix=(), cwd=ROOT):
         self.log_path = log
         command = [*prefix, sys.executable, "-m", "django", "runtaskworker", f"--settings={settings}", *arguments]
         with open(log, "ab") as file:
             self.process = subprocess.Popen(
-                command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
+                command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
                 start_new_session=True,
             )  # fmt: skip
 

@@ -1,34 +1,59 @@
-"""Tasks of the kill run. Each run notes that it began and that it ended, so that the driver can count."""
+"""Tasks of the chaos run. Each notes that it began, what it did outside the database, and that it ended."""
 
 from __future__ import annotations
 
-import time
+import asyncio
+import threading
 
 from django_taskq import background
-from tests.chaos.notes import note
+from tests.chaos.history import note
+
+#: As many as no task meets by accident.
+MANY = {"max_attempts": 100, "backoff": 0.05, "takes_context": True}
+FEW = {**MANY, "max_attempts": 2}
 
 
-@background(max_attempts=20, backoff=0.05, takes_context=True)
-def work(context, milliseconds):
-    note("begin", context.task_result.id, context.fencing_token)
-    time.sleep(milliseconds / 1000)
-    note("end", context.task_result.id, context.fencing_token)
-    return context.attempt
+def noted(what, context, call):
+    note(what, call=call, id=context.task_result.id, token=context.fencing_token, attempt=context.attempt)
 
 
-@background(max_attempts=20, backoff=0.05, takes_context=True)
-async def awork(context, milliseconds):
-    work.func(context, milliseconds)
+def pause(seconds):
+    """Wait; libfaketime breaks time.sleep, but no other way."""
+    threading.Event().wait(seconds)
 
 
-@background(max_attempts=20, backoff=0.05, takes_context=True)
-def fail_once(context):
-    work.func(context, 1)
+@background(**MANY)
+def work(context, call, seconds):
+    noted("begin", context, call)
+    pause(seconds)
+    noted("effect", context, call)
+    noted("end", context, call)
+    return call
+
+
+@background(**MANY)
+async def awork(context, call, seconds):
+    noted("begin", context, call)
+    await asyncio.sleep(seconds)
+    noted("effect", context, call)
+    noted("end", context, call)
+    return call
+
+
+@background(**MANY)
+def fail_once(context, call, seconds):
+    work.func(context, call, seconds)
     if context.attempt == 1:
         raise ConnectionError("the far side was away")
+    return call
 
 
-@background(max_attempts=2, backoff=0.05, takes_context=True)
-def fail(context):
-    work.func(context, 1)
+@background(**FEW)
+def fail(context, call, seconds):
+    work.func(context, call, seconds)
     raise ValueError("never works")
+
+
+def mixture():
+    """Return each task with how often it is enqueued beside the others."""
+    return {work: 40, awork: 15, fail_once: 6, fail: 2}

@@ -67,5 +67,5 @@ def test_make_help_lists_the_targets_without_any_python(tmp_path):
         [shutil.which("make"), "help"], cwd=ROOT, env={"PATH": str(tmp_path)}, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    for target in ("help", "test", "check", "lint", "types", "imports", "checker", "kill-run", "matrix"):
+    for target in ("help", "test", "check", "lint", "types", "imports", "checker", "chaos", "matrix"):
         assert f"  {target} " in done.stdout
