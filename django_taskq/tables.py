@@ -18,3 +18,8 @@ def table_problem(alias: str) -> str | None:
     except DatabaseError as error:
         return f"its table of task records isn't there, or isn't that of this release: {str(error).strip()}"
     return None
+
+
+def remedy(alias: str) -> str:
+    """Return what to do about that."""
+    return f"Run manage.py migrate {TaskRecord._meta.app_label} --database {alias}"

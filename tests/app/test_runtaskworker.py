@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 from django.core.management import CommandError, call_command, load_command_class
+from django.db import OperationalError, connection
 
+from django_taskq import tables
 from django_taskq.compat import task_backends
 from django_taskq.management.commands.runtaskworker import check_settings, start_line
+from django_taskq.models import TaskRecord
 from django_taskq.worker.settings import Settings
 
 PATH = "django_taskq.backend.RedisBackend"
@@ -82,6 +85,38 @@ def test_the_start_line_names_what_is_served(queues, excluded, shown):
     line = start_line(Settings(name="w", queues=queues, excluded=frozenset(excluded)), task_backends["default"])
 
     assert shown in line
+
+
+def test_the_start_line_names_redis_without_its_password(settings):
+    options = {"url": "redis://app:topsecret@cache:6379/1", "namespace": "shop"}
+    settings.TASKS = {"default": {"BACKEND": PATH, "OPTIONS": options}}
+
+    line = start_line(Settings(name="w"), task_backends["default"])
+
+    assert line.endswith("Redis: redis://***@cache:6379/1, namespace 'shop'")
+    assert "secret" not in line
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("records", ["finished", "outbox"])
+def test_a_table_that_was_not_migrated_is_refused_with_the_command(run, records):
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {TaskRecord._meta.db_table} RENAME TO elsewhere")
+
+    text = run(OPTIONS={"records": records})
+
+    assert text.startswith("The database 'default' can't keep records: ")
+    assert text.endswith("Run manage.py migrate django_taskq --database default")
+
+
+def test_without_records_no_table_is_asked_for_and_a_database_that_is_away_is_waited_for(monkeypatch, settings):
+    def away(alias):
+        raise OperationalError("away")
+
+    monkeypatch.setattr(tables, "table_problem", away)
+    for records in ("none", "finished"):
+        settings.TASKS = {"default": {"BACKEND": PATH, "OPTIONS": {"records": records}}}
+        check_settings(Settings(name="w"), task_backends["default"])
 
 
 def test_a_health_file_that_cannot_be_written_is_refused(run, tmp_path):

@@ -15,7 +15,7 @@ from ...broker.inspector import Inspector
 from ...broker.urls import mask_url
 from ...models import TaskRecord
 from ...outbox import backlog, record_aliases
-from ...tables import table_problem
+from ...tables import remedy, table_problem
 from ..application import load_project
 from .base import Action
 
@@ -81,8 +81,7 @@ class Doctor(Action):
                 yield Finding(Level.FAIL, "records", f"{alias!r} can't be reached: {error}".rstrip(), advice)
                 continue
             if problem:
-                advice = f"Run manage.py migrate {TaskRecord._meta.app_label} --database {alias}"
-                yield Finding(Level.FAIL, "records", f"{alias!r}: {problem}", advice)
+                yield Finding(Level.FAIL, "records", f"{alias!r}: {problem}", remedy(alias))
                 continue
             yield Finding(Level.OK, "records", f"{alias!r} has the table")
             yield self._outbox(alias)

@@ -14,7 +14,7 @@ class Prune(Action):
 
     @classmethod
     def add_arguments(cls, parser: CommandParser) -> None:
-        age = "age to delete from, as 12h, 30d or 2w; default: the option records_ttl"
+        age = "age to delete from, as 12h, 30d or 2w, or in seconds; default: the option records_ttl"
         parser.add_argument("--older-than", type=duration, metavar="AGE", help=age)
         parser.add_argument("--batch", type=count, default=BATCH, metavar="N", help="rows in one transaction")
 

@@ -16,10 +16,11 @@ from typing import Any
 from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import connections
+from django.db import connections, router
 
 from ...backend import RedisBackend
 from ...broker.keys import NAME_BYTES, check_queue_name, check_worker_name
+from ...broker.urls import mask_url
 from ...compat import DEFAULT_TASK_BACKEND_ALIAS, task_backends
 from ...conf import did_you_mean
 from ...worker.settings import Settings
@@ -126,7 +127,11 @@ def listed_queues(backend: RedisBackend) -> tuple[str, ...]:
 
 def check_settings(settings: Settings, backend: RedisBackend) -> None:
     """Refuse what a worker could never do anything with."""
-    problem = _queue_problem(settings, listed_queues(backend), backend.alias) or _file_problem(settings.health_file)
+    problem = (
+        _queue_problem(settings, listed_queues(backend), backend.alias)
+        or _file_problem(settings.health_file)
+        or _table_problem(backend)
+    )
     if problem:
         raise CommandError(problem, returncode=ExitCode.CONFIGURATION)
 
@@ -154,6 +159,22 @@ def _file_problem(path: Path | None) -> str | None:
     return None
 
 
+def _table_problem(backend: RedisBackend) -> str | None:
+    if not backend.conf.keeps_records:
+        return None
+    from ...models import TaskRecord  # which needs the app
+    from ...tables import remedy, table_problem
+
+    alias = router.db_for_write(TaskRecord)
+    try:
+        problem = table_problem(alias)
+    except Exception:  # a database that is away is waited for, as it is later
+        return None
+    finally:
+        connections[alias].close()
+    return problem and f"The database {alias!r} can't keep records: {problem}. {remedy(alias)}"
+
+
 def start_line(settings: Settings, backend: RedisBackend) -> str:
     """Say what is about to run, and what it asks of the databases."""
     queues = ", ".join(settings.served) or "all that are used"
@@ -166,7 +187,8 @@ def start_line(settings: Settings, backend: RedisBackend) -> str:
     return (
         f"Worker {settings.name} serves backend {backend.alias!r}, queues: {queues}. Children: {settings.processes}, "
         f"each with {settings.threads} threads and {settings.coroutines} coroutines; that makes up to {each} "
-        f"connections to each of these databases: {', '.join(connections)}"
+        f"connections to each of these databases: {', '.join(connections)}. Redis: {mask_url(backend.conf.url)}, "
+        f"namespace {backend.conf.namespace!r}"
     )
 
 
