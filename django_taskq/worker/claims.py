@@ -27,11 +27,17 @@ class Claims:
         #: A later claim was made in this child's name; it must not claim again.
         self.stale = False
         self._under_way: Claim | None = None
+        #: Whether a claim of nothing is to follow, which wakes another.
+        self._leaves = False
         self._nonce = 0
 
     @property
     def is_under_way(self) -> bool:
-        return self._under_way is not None
+        return self._under_way is not None or self._leaves
+
+    def leave(self) -> None:
+        """Claim no more, and wake another for what may be waiting, or for the time that was watched here."""
+        self._leaves = (self.hungry or self.due_at is not None) and not self.stale
 
     def request(self, count: int, queues: tuple[str, ...]) -> Claim | None:
         """Return the claim to send: the one under way, or a new one for `count` leases; None for none.
@@ -39,9 +45,10 @@ class Claims:
         One under way that nothing is wanted of any more is repeated all the same: Redis then leases nothing
         new, and what it leased before can be given back.
         """
+        leaves, self._leaves = self._leaves, False
         if self._under_way is not None:
             return replace(self._under_way, count=0) if count <= 0 else self._under_way
-        if count <= 0:
+        if count <= 0 and not leaves:
             return None
         self._nonce += 1
         # First the board, then Redis: if this process dies in between, its supervisor knows what to ask about.

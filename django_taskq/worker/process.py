@@ -62,6 +62,7 @@ class Child:
         """Serve until told to stop; with `adopted` leases, run those and claim nothing."""
         if adopted:
             self._stopping = True
+            self._board.retiring = 1
             if self._row_writer is not None:
                 self._row_writer.runs_adopted = True
             self._pool.start(adopted)
@@ -140,8 +141,9 @@ class Child:
             self._board.loops += 1
         self._claims.look_at_clock()
         self._stopping |= self._lifetime.is_over or self._claims.stale
-        if self._stopping:
+        if self._stopping and not self._board.retiring:
             self._board.retiring = 1
+            self._claims.leave()
 
     def _wanted(self) -> int:
         """Return how many leases to claim."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 from datetime import timedelta
 
 import pytest
@@ -113,3 +114,41 @@ def test_c58_a_busy_worker_leaves_the_watch_to_an_idle_one(start_ready, ended, n
         assert 0 <= lateness(found, 0.3) < LATENESS
         note(f"go {number}")
         check_rules(ended(delayed, held))
+
+
+def test_c58_a_worker_that_stops_leaves_the_watch_to_another(start_ready, ended, noted, inspector):
+    """Only the one that was woken by the enqueuing knows of it; the other would look again in five seconds."""
+    names, client = ("first", "second"), inspector.broker.client
+    held = [hold.using(queue_name=name).enqueue(name) for name in names]
+    workers = {
+        name: start_ready(name, "--queues", f"{name},default", "--threads", "2", lease=2, TASKQ_TEST_ALL_QUEUES="1")
+        for name in names
+    }
+    noted("begin first", "begin second")
+    for waiting in wait_until(lambda: len(waits(client)) == 2 and waits(client)):
+        client.client_unblock(waiting)
+    wait_until(lambda: list(waits(client).values()) == [0, 0], what="both began to wait within the last second")
+    before = nonces(inspector)
+    delayed = jobs.tell.using(run_after=seconds_ahead(1.5)).enqueue("ran")
+    watchers = wait_until(lambda: [child for child, nonce in nonces(inspector).items() if nonce != before.get(child)])
+    (watcher,) = {child.partition(".")[0] for child in watchers}
+
+    workers[watcher].signal(signal.SIGTERM)
+
+    (found,) = ended(delayed)
+    note("go")
+    check_rules([found, *ended(*held)])
+    assert found.history[0].child.partition(".")[0] != watcher
+    assert 0 <= lateness(found, 1.5) < 500
+    assert workers[watcher].wait() == 0
+
+
+def waits(client):
+    """Return for how many seconds each connection has waited for work, by its id."""
+    return {one["id"]: int(one["idle"]) for one in client.client_list() if one["cmd"] == "bzpopmin"}
+
+
+def nonces(inspector):
+    """Return the nonce of each child's last claim."""
+    client, prefix = inspector.broker.client, inspector.broker.keys.claim("")
+    return {key.decode().removeprefix(prefix): client.hget(key, "nonce") for key in client.keys("*:claim:*")}

@@ -273,3 +273,18 @@ def test_its_loop_moves_while_all_slots_are_busy(start):
     wait_until(lambda: board.loops > before + 1, 5)
 
     go.set()
+
+
+@pytest.mark.parametrize("next_due_ms", [60_000, None])
+def test_a_child_that_is_to_stop_wakes_another_for_the_time_that_it_watched(start, next_due_ms):
+    broker = FakeBroker()
+    broker.next_due_ms = next_due_ms
+    board, inbox, thread = start(FakeApplication(broker))
+    wait_until(lambda: board.idle)
+
+    inbox.put(Stop())
+
+    thread.join(10)
+    assert board.done
+    # A claim of nothing wakes who can see to what is left.
+    assert [claim.count for claim in broker.claims[1:]] == ([] if next_due_ms is None else [0])
