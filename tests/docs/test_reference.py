@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import inspect
 import re
 import shutil
 
@@ -13,7 +14,9 @@ from django.core.management import BaseCommand, load_command_class
 from django_taskq.broker.client import check_url
 from django_taskq.broker.retry import RetryPolicy
 from django_taskq.conf import Options
+from django_taskq.context import BackgroundContext
 from django_taskq.management.actions import ACTIONS
+from django_taskq.task import BackgroundTask, Declaration
 from tests.docs.markdown import steps
 from tests.docs.project import ROOT, Project
 
@@ -21,12 +24,15 @@ DOCS = ROOT / "docs"
 TUTORIAL = (DOCS / "tutorial.md").read_text()
 SETTINGS = (DOCS / "reference" / "settings.md").read_text()
 COMMANDS = (DOCS / "reference" / "commands.md").read_text()
+TASKS = (DOCS / "reference" / "tasks.md").read_text()
 PAGES = [
     "reference/settings.md",
     "reference/commands.md",
+    "reference/tasks.md",
     "reference/admin.md",
     "reference/redis.md",
     "explanation/guarantees.md",
+    "how-to/outbox.md",
 ]
 
 
@@ -91,6 +97,20 @@ def test_the_system_checks_are_all_listed():
     named = {line[0].strip("`") for line in rows(SETTINGS, "System checks")}
     source = "".join(path.read_text() for path in (ROOT / "django_taskq").glob("*.py"))
     assert {name.partition(".")[2] for name in named} == set(re.findall(r'\b([EW]\d{3})"', source))
+
+
+def names_in(heading):
+    return [name for line in rows(TASKS, heading) for name in re.findall(r"`(\w+)", line[0])]
+
+
+def test_what_a_task_takes_is_all_listed():
+    assert {*names_in("`@background`")} == {"takes_context", *Declaration.__annotations__}
+    assert {*names_in("`using()`")} == set(inspect.signature(BackgroundTask.using).parameters) - {"self"}
+
+
+def test_what_the_context_tells_is_all_listed():
+    told = {name for kind in BackgroundContext.__mro__ for name in vars(kind) if not name.startswith("_")}
+    assert {*names_in("The context")} == told - {"watch"}
 
 
 def flags_in(heading):
