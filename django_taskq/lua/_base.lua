@@ -23,9 +23,6 @@ local clock = call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local now_text = exact(now)
 
--- At maxmemory a script goes on when its first executed write can't grow memory (invariant 8).
-local function admit() call('ZREM', ns .. 'workers', '') end
-
 local armed = {}
 local function arm(queue)
   if armed[queue] then return end
@@ -41,9 +38,3 @@ local function run_fields(id, ...)
   local run = pcall('HMGET', RUN .. id, ...)
   if type(run) == 'table' and not run.err then return run end
 end
-
--- Most digits of a count and of a moment or token in a run hash: what every client can hold.
-local COUNT, MOMENT = 9, 14
-
--- A number of a run hash, as it stands there; a false value where it is missing or is none.
-local function digits(text, most) return text and #text <= most and string.find(text, '^%d+$') and text end

@@ -1,4 +1,5 @@
--- @include _place
+-- @include _orphan
+-- @include _search
 -- A dead letter as a person saw it: acting on one that has moved on since would undo somebody's work.
 
 -- Its head and queue; or nil and the word that says why not.

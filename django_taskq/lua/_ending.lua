@@ -1,6 +1,10 @@
 -- @include _idempotency
 -- How a record ends and when its keys go.
 
+local function free_key(key, id)
+  if key and pcall('GET', idem_key(key)) == id then call('DEL', idem_key(key)) end
+end
+
 -- A succeeded or cancelled record keeps its task and run, so that a repeated enqueue finds it (invariant 9).
 local function expire(id, head, result_ttl)
   result_ttl = math.min(result_ttl, LONGEST_TTL)

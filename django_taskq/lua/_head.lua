@@ -26,17 +26,3 @@ local ONE_LINE = {key_ttl = 0, record = false}
 local function parse_lines(text) return string.find(text, '^[^\n]*\n\n') and ONE_LINE or parse_head(text) end
 
 local function alias_of(text) return string.match(text, '^alias (%S+)') end
-
--- A call looks so often at most, or a thousand ids that are nowhere would hold up a server of many queues.
-local queues, lookups = nil, 20000
-
--- Where a record is when its head no longer says so: the queue whose set `part` holds the id.
-local function queue_of(id, head, part)
-  if head.queue then return head.queue end
-  queues = queues or call('SMEMBERS', KEYS[1])
-  for _, queue in ipairs(queues) do
-    if lookups == 0 then return end
-    lookups = lookups - 1
-    if call('ZSCORE', QUEUE .. queue .. ':' .. part, id) then return queue end
-  end
-end

@@ -26,7 +26,3 @@ local function known(id, queue, at, delay)
   if text then heal(id, head.queue or queue, state, head.priority, math.max(at, head.enqueued_at + delay)) end
   return 'EXISTS', id, state, head.enqueued_at
 end
-
--- An id that lost its body may still be in a set: an alias must never be claimed, and a record is in one place. This
--- comes after the first SET, which is refused when memory is full.
-local function withdraw(id, queue, part) call('ZREM', QUEUE .. queue .. ':' .. part, id) end

@@ -13,7 +13,3 @@ local function holder(key, id)
   if state == 'dead' or state == 'cancelled' then return nil end
   return owner, state, parse_head(text)
 end
-
-local function free_key(key, id)
-  if key and pcall('GET', idem_key(key)) == id then call('DEL', idem_key(key)) end
-end

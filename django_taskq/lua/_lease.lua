@@ -1,15 +1,20 @@
--- @include _place
+-- @include _orphan
 -- @include _reply
 -- Leasing ready records.
 local NEVER_CLAIMED = {}
 
+-- Tells whether none of the ids at every other place has a run.
+local function are_new(found)
+  local keys = {}
+  for i = 1, #found, 2 do keys[#keys + 1] = RUN .. found[i] end
+  return call('EXISTS', unpack(keys)) == 0
+end
+
 -- Leases one id of ready under a new token, and returns that with the size of its task; nothing when its body was
 -- gone. A token never goes back (invariant 3). Until `move` the id stays in ready.
-local function lease(reply, queue, id, score, child)
+local function lease(reply, queue, id, score, child, is_new)
   local task, run = pcall('GET', TASK .. id), NEVER_CLAIMED
-  if call('EXISTS', RUN .. id) == 1 then
-    run = run_fields(id, 'attempts', 'token', 'releases', 'unknown_since', 'started_at')
-  end
+  if not is_new then run = run_fields(id, 'attempts', 'token', 'releases', 'unknown_since', 'started_at') end
   if type(task) ~= 'string' or task == '' or not run or not is_id(id) then
     return orphan(id, QUEUE .. queue .. ':ready')
   end

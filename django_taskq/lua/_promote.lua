@@ -1,3 +1,4 @@
+-- @include _orphan
 -- @include _place
 -- Moves what is due in a queue to ready, in bounded steps; a delayed record is available from its due time.
 local PROMOTIONS = 500

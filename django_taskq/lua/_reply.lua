@@ -1,4 +1,4 @@
--- @include _base
+-- @include _number
 -- A leased record as a reply: id, queue, token, attempts, releases, milliseconds since a worker first didn't know its
 -- name (-1: all did), and the task string.
 local PAGE_BYTES = 1048576

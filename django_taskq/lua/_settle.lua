@@ -1,9 +1,10 @@
 -- @include _ending
--- @include _place
+-- @include _number
+-- @include _orphan
 -- What every settle does: check that the lease is still held under its token, end it, and note the attempt.
 local LOG_LENGTH = 20
 -- Where things stand in a run that `leave` returns.
-local ATTEMPTS, BEGAN_AT, CHILD, RELEASES, UNKNOWN_SINCE, CANCEL, SCORE = 3, 4, 5, 6, 7, 8, 9
+local ATTEMPTS, BEGAN_AT, CHILD, UNKNOWN_SINCE, CANCEL, RELEASES, SCORE = 3, 4, 5, 6, 7, 8, 9
 
 local function has_lapsed(score) return score <= now or score > now + DAY end
 
@@ -11,12 +12,11 @@ local function has_lapsed(score) return score <= now or score > now + DAY end
 -- word that says why not. All is read before that ZREM. With `lapsed` the caller is a reaper, which may only touch a
 -- lease that nobody renewed meanwhile. Further fields of the run come when they are named.
 local function leave(id, queue, token, goal, lapsed, ...)
-  local run = run_fields(id, 'state', 'token', 'attempts', 'last_attempted_at', 'worker', 'releases', 'unknown_since',
-    ...)
+  local run = run_fields(id, 'state', 'token', 'attempts', 'last_attempted_at', 'worker', 'unknown_since', ...)
   if not run or run[2] ~= token then return nil, nil, 'LEASE_LOST' end
-  if run[1] == goal then return nil, nil, 'ALREADY' end
-  if run[1] == 'cancelled' then return nil, nil, 'CANCELLED' end
-  if run[1] ~= 'leased' then return nil, nil, 'LEASE_LOST' end
+  if run[1] ~= 'leased' then
+    return nil, nil, run[1] == goal and 'ALREADY' or run[1] == 'cancelled' and 'CANCELLED' or 'LEASE_LOST'
+  end
   local leased, text = QUEUE .. queue .. ':leased', head_text(id)
   if lapsed == '1' then
     local score = call('ZSCORE', leased, id)
@@ -36,5 +36,5 @@ local function note_attempt(id, run, json)
 end
 
 local function forget_unknown(id, run)
-  if run[RELEASES] or run[UNKNOWN_SINCE] then call('HDEL', RUN .. id, 'releases', 'unknown_since') end
+  if run[UNKNOWN_SINCE] then call('HDEL', RUN .. id, 'releases', 'unknown_since') end
 end

@@ -3,8 +3,10 @@
 -- ARGV    result_ttl_ms, id...
 -- Returns a word each: DONE, ASKED (it runs), ALREADY (cancelled before), ENDED (succeeded or dead), MISSING,
 --         ORPHANED (it waited, without a body)
+-- @include _admit
 -- @include _ending
--- @include _place
+-- @include _orphan
+-- @include _search
 local reply = {}
 admit()
 

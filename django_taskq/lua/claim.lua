@@ -3,8 +3,10 @@
 -- ARGV    child, nonce, count, lease_ms, queue...
 -- Returns 'STALE' alone when a later claim of this child was seen; else now, milliseconds until the next due
 --         record (-1: none), then a group of 7 for each lease, as _reply.lua lays it out
+-- @include _admit
 -- @include _lease
 -- @include _promote
+-- @include _watch
 local child, nonce, count, ends_at = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), exact(now + ARGV[4])
 local PAGE, ORPHANS = 1000, 500 -- ids leased at once, and taken out by one call, at most
 local journal = ns .. 'claim:' .. child
@@ -19,10 +21,12 @@ local function has_room() return #taken < count and bytes < PAGE_BYTES and orpha
 local function claim_page(queue)
   local most = math.min(count - #taken, PAGE)
   local found, ids = call('ZRANGE', QUEUE .. queue .. ':ready', 0, most - 1, 'WITHSCORES'), {}
+  if #found == 0 then return false end
+  local is_new = are_new(found)
   for i = 1, #found, 2 do
     if not has_room() then break end
     local id = found[i]
-    local token, size = lease(reply, queue, id, found[i + 1], child)
+    local token, size = lease(reply, queue, id, found[i + 1], child, is_new)
     if token then
       ids[#ids + 1] = id
       taken[#taken + 1] = id .. ' ' .. exact(token) .. ' ' .. queue
@@ -32,7 +36,7 @@ local function claim_page(queue)
     end
   end
   if #ids > 0 then move(queue, ids, ends_at) end
-  return #found > 0
+  return true
 end
 
 if last[1] and nonce == tonumber(last[1]) then
@@ -48,12 +52,5 @@ else
   call('PEXPIRE', journal, DAY)
 end
 
--- Work that is left wakes another; who took all it could no longer watches the due times, so another must.
-local full = (#reply - 2) / 7 >= count
-for i = 5, #ARGV do
-  local first = call('ZRANGE', QUEUE .. ARGV[i] .. ':scheduled', '0', '0', 'WITHSCORES')
-  local gap = first[2] and math.max(0, tonumber(first[2]) - now)
-  if gap and (reply[2] == -1 or gap < reply[2]) then reply[2] = gap end
-  if gap == 0 or (gap and full) or call('ZCARD', QUEUE .. ARGV[i] .. ':ready') > 0 then arm(ARGV[i]) end
-end
+reply[2] = watch(5, (#reply - 2) / 7 >= count)
 return reply

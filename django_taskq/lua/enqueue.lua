@@ -20,30 +20,27 @@ for first = 1, #ARGV, 7 do
   end
 end
 
-local function name(queue)
-  if not named[queue] then call('SADD', KEYS[1], queue) end
-  named[queue] = true
-end
-
+-- An id that lost its body may still be in a set: an alias must never be claimed, and a record is in one place. It is
+-- taken out after the first SET, which is refused when memory is full.
 for first = 1, #ARGV, 7 do
   local id, queue, priority, delay = ARGV[first], ARGV[first + 1], ARGV[first + 2], tonumber(ARGV[first + 3])
-  local at, owner, state, held = tonumber(ARGV[first + 4])
-  if call('EXISTS', TASK .. id, RUN .. id) > 0 then
+  local at, task_key, owner, state, held = tonumber(ARGV[first + 4]), TASK .. id
+  if call('EXISTS', task_key, RUN .. id) > 0 then
     answer(known(id, queue, at, delay))
   else
     local task = now_text .. ' ' .. priority .. ' ' .. queue .. '\n' .. ARGV[first + 5] .. '\n' .. ARGV[first + 6]
     local head, due = parse_lines(task), math.max(at, now, now + delay)
     if head.key then owner, state, held = holder(head.key, id) end
     if owner then
-      call('SET', TASK .. id, 'alias ' .. owner, 'PX', head.record and DAY or MINUTE)
-      withdraw(id, queue, 'ready')
-      withdraw(id, queue, 'scheduled')
+      call('SET', task_key, 'alias ' .. owner, 'PX', head.record and DAY or MINUTE)
+      call('ZREM', QUEUE .. queue .. ':ready', id)
+      call('ZREM', QUEUE .. queue .. ':scheduled', id)
       answer('TAKEN', owner, state, held.enqueued_at)
     else
-      call('SET', TASK .. id, task)
+      call('SET', task_key, task)
       if head.key then call('SET', idem_key(head.key), id) end
-      name(queue)
-      withdraw(id, queue, due > now and 'ready' or 'scheduled')
+      named[queue] = named[queue] or call('SADD', KEYS[1], queue)
+      call('ZREM', QUEUE .. queue .. (due > now and ':ready' or ':scheduled'), id)
       place(id, queue, tonumber(priority), due)
       answer('STORED', id, 'waiting', now)
     end

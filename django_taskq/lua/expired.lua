@@ -3,6 +3,8 @@
 -- ARGV    limit, number of ids to pass over, these ids, queue...
 -- Returns now, milliseconds until the next lapse (-1: nothing is leased), then groups of 8: the 7 of _reply.lua
 --         and cancel_requested (1 or 0)
+-- @include _admit
+-- @include _orphan
 -- @include _place
 -- @include _reply
 local reply, bytes, found, limit, more = {now, -1}, 0, 0, tonumber(ARGV[1]), false

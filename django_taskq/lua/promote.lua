@@ -2,7 +2,9 @@
 -- KEYS[1] {ns}:queues
 -- ARGV    id
 -- Returns DONE, MISSING when it isn't scheduled, ORPHANED when it was, without a body
+-- @include _orphan
 -- @include _place
+-- @include _search
 local id = ARGV[1]
 local text = head_text(id)
 local head = parse_head(text or '')

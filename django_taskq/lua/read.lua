@@ -3,7 +3,7 @@
 -- ARGV    id...
 -- Returns for each of the first ids (one at least) a list: task string (empty: none), its PTTL, run hash (flat), log
 --         lines, then its scores in ready, scheduled, leased and dead (empty: not there)
--- @include _head
+-- @include _search
 local PAGE_BYTES = 1048576
 local reply, bytes = {}, 0
 

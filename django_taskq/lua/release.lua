@@ -3,6 +3,7 @@
 -- ARGV    groups of 8: id, queue, token, delay_ms, floor (0: none; the token is raised to it), words (`keep`: the
 --         attempt counts and is noted; `unknown`: nobody here knew its name), result_ttl_ms, log JSON
 -- Returns a word each: DONE, ALREADY, CANCELLED, LEASE_LOST, ORPHANED
+-- @include _place
 -- @include _settle
 local reply = {}
 
@@ -19,7 +20,7 @@ end
 for first = 1, #ARGV, 8 do
   local id, queue, token, delay = ARGV[first], ARGV[first + 1], ARGV[first + 2], tonumber(ARGV[first + 3])
   local floor, words = tonumber(ARGV[first + 4]), ARGV[first + 5]
-  local run, text, word = leave(id, queue, token, 'waiting', '0', 'cancel_requested', 'score')
+  local run, text, word = leave(id, queue, token, 'waiting', '0', 'cancel_requested', 'releases', 'score')
   if run then
     if string.find(words, 'keep', 1, true) then note_attempt(id, run, ARGV[first + 7]) end
     give_back(id, run, words, floor)

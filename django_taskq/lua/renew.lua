@@ -2,7 +2,7 @@
 -- KEYS[1] {ns}:queues
 -- ARGV    lease_ms, then groups of 3: id, queue, token
 -- Returns a word each: OK, CANCEL (held, and asked to stop), LOST
--- @include _base
+-- @include _admit
 local reply, ends_at = {}, exact(now + tonumber(ARGV[1]))
 admit()
 for first = 2, #ARGV, 3 do

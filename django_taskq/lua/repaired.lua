@@ -3,7 +3,7 @@
 -- ARGV    nothing, or a database alias, the mark that it was seen to have (empty: none), and its new one
 -- Returns the server's clock in ms, its id, which it draws when it starts (`?` where INFO is refused), then each alias
 --         with its mark
--- @include _base
+-- @include _admit
 local key = ns .. 'repaired'
 local info = pcall('INFO', 'server')
 local id = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or '?'

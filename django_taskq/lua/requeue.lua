@@ -2,8 +2,9 @@
 -- KEYS[1] {ns}:queues
 -- ARGV    groups of 3: id, died_at (the score in dead that the caller saw), delay_ms
 -- Returns a word each: DONE, CHANGED (not dead, or dead again since), TAKEN (another record holds its key), ORPHANED
--- @include _idempotency
 -- @include _dead
+-- @include _idempotency
+-- @include _place
 local reply = {}
 for first = 1, #ARGV, 3 do
   local id, delay = ARGV[first], tonumber(ARGV[first + 2])

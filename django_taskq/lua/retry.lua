@@ -2,6 +2,7 @@
 -- KEYS[1] {ns}:queues
 -- ARGV    groups of 7: id, queue, token, lapsed (1: only if the lease has lapsed), delay_ms, result_ttl_ms, log JSON
 -- Returns a word each: DONE, ALREADY, CANCELLED, LEASE_LOST, HELD, ORPHANED
+-- @include _place
 -- @include _settle
 local reply = {}
 for first = 1, #ARGV, 7 do

@@ -4,7 +4,7 @@
 -- Returns the server's clock in ms, then for each id a list: task string (cut; empty: none), its length, last log line
 --         (cut; empty: none), its length, and from the run hash (empty: none) attempts, token, worker,
 --         last_attempted_at, cancel_requested
--- @include _base
+-- @include _number
 local limit = tonumber(ARGV[1])
 local reply = {now}
 

@@ -43,7 +43,7 @@ KEY_TTL = "call('PEXPIREAT', idem_key(head.key), exact(now + head.key_ttl))"
 KEEP = "math.max(result_ttl, head.key_ttl, MINUTE, head.record and DAY or 0)"
 ADD_READY = "call('ZADD', QUEUE .. queue .. ':ready', exact(due - priority * 1e13), id)"
 RETURN_READY = "call('ZADD', QUEUE .. queue .. ':ready', run[SCORE], id)"
-TAIL = "gap == 0 or (gap and full) or call('ZCARD', QUEUE .. ARGV[i] .. ':ready') > 0"
+TAIL = "gap == 0 or (gap and took_all) or call('ZCARD', QUEUE .. ARGV[i] .. ':ready') > 0"
 
 #: Invariants 2 and 3.
 TOKENS = [
@@ -108,7 +108,7 @@ ONCE = [
         "doubled",
         "everyday",
         "enqueue",
-        "if call('EXISTS', TASK .. id, RUN .. id) > 0 then",
+        "if call('EXISTS', task_key, RUN .. id) > 0 then",
         "if false then",
     ),
     without(
@@ -148,7 +148,7 @@ ONCE = [
         "word",
         "everyday",
         "_settle",
-        "if run[1] == goal then return nil, nil, 'ALREADY' end",
+        "run[1] == goal and 'ALREADY' or ",
     ),
 ]
 
@@ -199,7 +199,7 @@ KEYS = [
         "a key is freed by its own record only",
         "key",
         "keys",
-        "_idempotency",
+        "_ending",
         "if key and pcall('GET', idem_key(key)) == id then",
         "if key then",
     ),
@@ -283,14 +283,14 @@ WAKING = [
         "if not armed[queue] and call('ZRANGE', scheduled, '0', '0')[1] == id then arm(queue) end",
     ),
     without("a release arms", "wake", "wakes", "release", f"{RETURN_READY}\n      arm(queue)", RETURN_READY),
-    without("a claim arms for what it left", "wake", "wakes", "claim", TAIL, "gap == 0 or (gap and full)"),
+    without("a claim arms for what it left", "wake", "wakes", "_watch", TAIL, "gap == 0 or (gap and took_all)"),
     without(
         "a full claim hands over the watch",
         "watch, wake",
         "wakes",
-        "claim",
+        "_watch",
         TAIL,
-        TAIL.replace(" or (gap and full)", ""),
+        TAIL.replace(" or (gap and took_all)", ""),
     ),
     careless("who pops a marker and doesn't claim arms again", "wake, watch", "wakes", Rules(rearm_after_pop=False)),
     careless("a child claims when work is due", "wake", "wakes", Rules(claim_when_due=False)),
