@@ -9,6 +9,7 @@ from typing import Any, overload
 from .broker import BATCH_RECORDS, Broker
 from .client import translated
 from .envelope import parse_task
+from .keys import is_queue_name
 from .listing import PLACES
 from .records import Attempt, Record, State
 from .summaries import Summary, summary
@@ -58,9 +59,10 @@ class Inspector:
         return int(now), [summary(record_id, parts) for record_id, parts in zip(ids, found, strict=True)]
 
     def queues(self) -> list[str]:
-        """Return the names of all queues that were ever used."""
+        """Return the names of all queues that were ever used, without what a stranger put there that can be none."""
         with translated(self._client):
-            return sorted(name.decode() for name in self._client.smembers(self._keys.queues))
+            names = [name.decode(errors="surrogateescape") for name in self._client.smembers(self._keys.queues)]
+        return sorted(filter(is_queue_name, names))
 
     def counts(self, queues: Sequence[str] | None = None) -> dict[str, Counts]:
         """Return the depth of each queue, in one round trip."""
@@ -81,13 +83,13 @@ class Inspector:
     def workers(self) -> list[dict[str, str]]:
         """Return the presence of each worker that was seen lately, with its `name`."""
         with translated(self._client):
-            names = [name.decode() for name in self._client.zrange(self._keys.workers, 0, -1)]
+            names = [_shown(name) for name in self._client.zrange(self._keys.workers, 0, -1)]
             with self._client.pipeline(transaction=False) as pipeline:
                 for name in names:
                     pipeline.hgetall(self._keys.worker(name))
                 presences = pipeline.execute() if names else []
         return [
-            {"name": name, **{field.decode(): value.decode() for field, value in presence.items()}}
+            {"name": name, **{_shown(field): _shown(value) for field, value in presence.items()}}
             for name, presence in zip(names, presences, strict=True)
             if presence
         ]
@@ -146,18 +148,20 @@ class Listing(Sequence[tuple[str, int]]):
     def _range(self, first: int, last: int) -> list[tuple[str, int]]:
         with translated(self._client):
             found = self._client.zrange(self._key, first, last, withscores=True)
-        return [(member.decode(), int(score)) for member, score in found]
+        return [(_shown(member), int(score)) for member, score in found]
+
+
+def _shown(data: bytes) -> str:
+    """Return a text that a stranger may have put there."""
+    return data.decode(errors="replace")
 
 
 def _record(
     record_id: str, task: bytes, ttl: int, run: list[bytes], log: list[bytes], *scores: bytes
 ) -> Record | str | None:
     if task.startswith(b"alias "):
-        return task.removeprefix(b"alias ").decode()
-    fields: dict[str, Any] = {
-        name.decode(errors="replace"): value.decode(errors="replace")
-        for name, value in zip(run[::2], run[1::2], strict=True)
-    }
+        return _shown(task.removeprefix(b"alias "))
+    fields: dict[str, Any] = {_shown(name): _shown(value) for name, value in zip(run[::2], run[1::2], strict=True)}
     if not fields and (not task or ttl >= 0):
         return None
     _, scheduled, leased, dead = (int(float(score)) if score else None for score in scores)

@@ -73,6 +73,14 @@ def check_queue_name(name: object) -> str:
     return _check("The queue name", name, NAME_BYTES, reserved=True)
 
 
+def is_queue_name(name: str) -> bool:
+    """Tell whether a queue may be called so."""
+    try:
+        return bool(check_queue_name(name))
+    except InvalidName:
+        return False
+
+
 def check_worker_name(name: object) -> str:
     """Return a worker name, or raise `InvalidName`; it stands in log lines, so it has no spaces."""
     return _without_spaces("The worker name", _check("The worker name", name, NAME_BYTES, reserved=True))

@@ -6,6 +6,7 @@ import pytest
 import redis
 
 from django_taskq.broker.inspector import Inspector
+from django_taskq.broker.listing import PLACES, MergedListing
 from django_taskq.broker.scripts import load
 from tests.broker.helpers import (
     ERROR,
@@ -66,10 +67,45 @@ class TestAStrangeId:
         assert [one.id for one in broker.expired(["q"]).leases] == [lease.id]
         assert is_gone(broker, "leased", member)
 
+    @pytest.mark.parametrize("place", PLACES)
+    def test_a_reader_shows_it_among_the_others(self, broker, member, place):
+        put_strange(broker, place, member, 5.0)
+        shown = member.decode(errors="replace")
+        inspector = Inspector(broker)
+        assert list(inspector.listing("q", place)) == [(shown, 5)]
+        assert [(one.id, one.score) for one in MergedListing(broker, place, ["q"]).page(0, 5)] == [(shown, 5)]
+        assert getattr(inspector.counts(["q"])["q"], place) == 1
+        inspector.records([shown])
+        inspector.summaries([shown])
+        broker.client.delete(getattr(broker.keys, place)("q"), b"{taskq}:task:" + member)
+
     def test_no_other_client_can_enqueue_it(self, broker, member):
         keys = [broker.keys.queues]
         with pytest.raises(redis.ResponseError, match="ID must be"):
             broker.client.eval(load("enqueue").text, 1, *keys, member, "q", 0, 0, 0, "", "{}")
+
+
+@pytest.mark.parametrize("name", [b"\xff", b"a:b", b"{x}", b"", b"a\nb", b"x" * 101], ids=ascii)
+def test_a_strange_queue_is_passed_over(broker, name):
+    lease = lease_one(broker)
+    lapse(broker, lease)
+    broker.client.sadd(broker.keys.queues, name)
+    inspector = Inspector(broker)
+    assert inspector.queues() == ["q"]
+    assert list(inspector.counts()) == ["q"]
+    assert [one.id for one in broker.expired(inspector.queues()).leases] == [lease.id]
+
+
+def test_a_strange_worker_is_shown(broker):
+    broker.heartbeat("w", {"pid": 1}, MINUTE)
+    broker.client.zadd(broker.keys.workers, {b"\xff": 1})
+    broker.client.hset(broker.keys.worker("w"), b"\xfe", b"\xfd")
+    assert [one["name"] for one in Inspector(broker).workers()] == ["w"]
+
+
+def test_an_alias_that_leads_nowhere_is_no_record(broker):
+    broker.client.set(broker.keys.task("A"), b"alias \xff\xfe", px=MINUTE)
+    assert Inspector(broker).record("A") is None
 
 
 @pytest.mark.parametrize("value", DAMAGED)
