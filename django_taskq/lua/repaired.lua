@@ -7,7 +7,7 @@
 local key = ns .. 'repaired'
 local info = pcall('INFO', 'server')
 local id = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or '?'
-if #ARGV > 0 and (call('HGET', key, ARGV[1]) or '') == ARGV[2] then
+if #ARGV > 0 and (call('HMGET', key, ARGV[1])[1] or '') == ARGV[2] then
   admit()
   call('HSET', key, ARGV[1], ARGV[3])
 end

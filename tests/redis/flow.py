@@ -90,6 +90,9 @@ def _inspect(broker: Broker) -> None:
     assert len(inspector.listing("q", "scheduled")) == 2
     assert [found.state for found in inspector.records(ids)] == [State.WAITING] * 2
     assert len(inspector.summaries(ids)[1]) == 2
+    assert broker.states(ids) == ["waiting"] * 2
+    seen = broker.repaired("default", "", "mark")
+    assert seen.marks == broker.repaired().marks == {"default": "mark"}
     merged = MergedListing(broker, "scheduled", ["q", "r"])
     assert [entry.id for entry in merged.page(0, 5)] == ids
     assert broker.heartbeat("worker", {"pid": 1}, MINUTE) == 1
