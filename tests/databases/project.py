@@ -9,6 +9,7 @@ import django_taskq.worker.rows
 from tests.databases.routing import ALIAS
 from tests.settings import *  # noqa: F403
 from tests.settings import DATABASES as _DATABASES
+from tests.settings import INSTALLED_APPS as _INSTALLED_APPS
 from tests.settings import TASKS as _TASKS
 
 _given = json.loads(os.environ["TASKQ_TEST_RECORDS"])
@@ -18,6 +19,9 @@ if DATABASES[ALIAS]["ENGINE"].endswith("mysql"):
     import pymysql
 
     pymysql.install_as_MySQLdb()
+INSTALLED_APPS = [*_INSTALLED_APPS, "tests.databases.faults.Faults"]
+#: When, where and how a process is struck, for `tests.databases.faults`.
+FAULT = _given.get("fault")
 DATABASE_ROUTERS = ["tests.databases.routing.ToRecords"]
 USE_TZ = _given.get("use_tz", True)
 TIME_ZONE = _given.get("time_zone", "UTC")

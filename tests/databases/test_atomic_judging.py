@@ -75,6 +75,14 @@ def test_what_died_after_its_commit_is_completed(application, broker, leased, ru
     assert agrees(record)
 
 
+@on_each("sqlite-immediate")
+def test_what_died_right_after_its_commit_is_no_suspect(application, broker, leased, run, inspector):
+    leases = [leased(jobs.charge, name) for name in "ab"]
+    assert all(run(lease).is_recorded for lease in leases)
+    supervisor_of(application, broker, *leases, ended=False)()
+    assert {inspector.record(lease.id).state for lease in leases} == {"succeeded"}
+
+
 @on_each(*ONE_EACH)
 @either
 def test_what_a_person_cancelled_is_ended(application, broker, leased, inspector, judge):
@@ -88,9 +96,10 @@ def test_what_a_person_cancelled_is_ended(application, broker, leased, inspector
 
 @on_each(*ONE_EACH)
 @either
-def test_what_has_no_attempt_left_is_dead_in_both(application, broker, leased, run, inspector, judge):
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_what_has_no_attempt_left_is_dead_in_both(application, broker, leased, run, inspector, judge, has_begun):
     lease = leased(jobs.charge_once, "a")
-    assert application._verdicts.begin(lease, CHILD) is None
+    assert not has_begun or application._verdicts.begin(lease, CHILD) is None
     judge(application, broker, lease)()
     record = inspector.record(lease.id)
     assert (record.state, row_of(lease).status, row_of(lease).repair_at) == ("dead", "dead", None)

@@ -66,14 +66,15 @@ def reaper_of(application, broker, *leases):
     return reaper.work
 
 
-def supervisor_of(application, broker, *leases):
-    """Return the work of a supervisor whose child died with these leases, their runs ended but not settled."""
+def supervisor_of(application, broker, *leases, ended=True):
+    """Return the work of a supervisor whose child died with these leases, their runs `ended` but not settled."""
     settings = Settings(name="w", queues=("default",), threads=4, coroutines=0)
     board = Board(settings.slots)
     for slot, lease in enumerate(leases):
         board.occupy(slot, lease)
         board.begin(slot)
-        board.end(slot)
+        if ended:
+            board.end(slot)
     recovery = Recovery(application, settings, Queues(settings, broker))
     recovery.add(SimpleNamespace(id=CHILD, board=board, cause=WorkerLost, culprits=(), is_alone=False))
     return recovery.work
