@@ -3,6 +3,8 @@
 Every worker does it and none leads: whoever takes a row notes so in it, and what two do at once is done once. A row is
 asked about soon after it was inserted, and then once an hour. When Redis has restarted, or has forgotten that it was
 asked, all rows are asked about at once.
+
+All of this goes by Redis's clock, so that a worker whose own is wrong hides no row from the others.
 """
 
 from __future__ import annotations
@@ -18,7 +20,6 @@ from datetime import datetime, timedelta
 
 from django.db import DatabaseError, connections, reset_queries, router, transaction
 from django.db.models import QuerySet
-from django.utils import timezone
 
 from . import results, rows
 from .broker.broker import Broker
@@ -68,10 +69,10 @@ class Repair:
         if time.monotonic() >= self._looks_at:
             self._found |= {alias for alias in connections if self._holds_rows(alias)}
             self._looks_at = time.monotonic() + LOOK
+        asked_at = time.monotonic()
         repaired = self._broker.repaired()
         aliases = record_aliases(self._conf.records == "outbox") | self._found | repaired.marks.keys()
-        stops_at = time.monotonic() + ROUND
-        return min((self._visit(alias, repaired, stops_at) for alias in aliases & {*connections}), default=LONG_IDLE)
+        return min((self._visit(alias, repaired, asked_at) for alias in aliases & {*connections}), default=LONG_IDLE)
 
     def _holds_rows(self, alias: str) -> bool:
         """Tell whether a database has open rows, whatever is declared here; one that can't be asked has none."""
@@ -82,10 +83,10 @@ class Repair:
         finally:
             _close(alias)
 
-    def _visit(self, alias: str, repaired: Repaired, stops_at: float) -> float:
+    def _visit(self, alias: str, repaired: Repaired, asked_at: float) -> float:
         outage = self._outages.setdefault(alias, Outage(logger, "Repair", LONGEST_PAUSE, f"The database {alias!r}"))
         try:
-            is_done = Pass(alias, self._backend, self._sender, self._conf, self._broker).run(repaired, stops_at)
+            is_done = Pass(alias, self._backend, self._sender, self._conf, self._broker).run(repaired, asked_at)
             connections[alias].close_if_unusable_or_obsolete()
         except TaskqError:
             raise
@@ -107,15 +108,18 @@ class Pass:
         self._sender = sender
         self._key_ttl_ms = conf.idempotency_ttl_ms
         self._broker = broker
-        #: What is added to the clock here to get that of Redis, in ms.
-        self._ahead_ms = 0.0
+        #: What is added to the monotonic clock to get that of Redis, in ms.
+        self._ahead_ms = (time.time() - time.monotonic()) * 1000
         #: Since when Redis may have lost something: all rows that weren't asked about since then are.
         self._since: datetime | None = None
         self._pushed = 0
 
-    def run(self, repaired: Repaired, stops_at: float) -> bool:
-        """Work until all is asked about that is to be, or the time is over; tell which."""
-        self._ahead_ms = repaired.now - time.time() * 1000
+    def run(self, repaired: Repaired, asked_at: float) -> bool:
+        """Work until all is asked about that is to be, or the time is over; tell which.
+
+        `asked_at` is the moment of `time.monotonic` at which Redis was asked what it is.
+        """
+        self._ahead_ms = repaired.now - asked_at * 1000
         mark = self._begin(repaired)
         try:
             while True:
@@ -126,7 +130,7 @@ class Pass:
                         # Unless it was emptied meanwhile: then another mark is there, or none.
                         self._broker.repaired(self._alias, mark, repaired.server_id)
                     return True
-                if time.monotonic() >= stops_at:
+                if time.monotonic() >= asked_at + ROUND:
                     return False
         finally:
             if self._pushed:
@@ -137,8 +141,9 @@ class Pass:
         """Return the mark under which all rows are asked about, by whoever began with it; or nothing."""
         server, mark = repaired.server_id, repaired.marks.get(self._alias, "")
         going_on = re.compile(rf"{re.escape(server)} (\d{{1,15}})")
-        if mark != server and not going_on.fullmatch(mark):
-            begun = f"{server} {time.time() * 1000:.0f}"
+        begun_at = going_on.fullmatch(mark)
+        if mark != server and (begun_at is None or int(begun_at[1]) > self._now_ms()):
+            begun = f"{server} {self._now_ms()}"
             mark = self._broker.repaired(self._alias, mark, begun).marks.get(self._alias, "")
         found = going_on.fullmatch(mark)
         if found is None:
@@ -148,7 +153,7 @@ class Pass:
 
     def _take(self) -> tuple[list[str], datetime]:
         """Take a page of rows; return their ids and until when they are ours."""
-        now = timezone.now()
+        now = self._now()
         until = now + TAKEN
         rows = _asked_about(self._alias, self._backend).order_by("repair_at").values_list("pk", flat=True)
         # Rows that another one takes just now are left to it, where the database can tell.
@@ -161,6 +166,8 @@ class Pass:
                 # What was taken, or inserted, a moment ago is asked about within the minute anyway.
                 rest = rows.filter(repair_at__gt=until, repair_at__lt=self._since + INTERVAL)
                 taken += rest[: PAGE - len(taken)]
+                # The clock of whoever inserted these is wrong.
+                taken += rows.filter(repair_at__gt=until + INTERVAL)[: PAGE - len(taken)]
             if taken:
                 self._rows(taken).update(repair_at=until)
         return taken, until
@@ -178,7 +185,7 @@ class Pass:
             for start in range(0, len(missing), CHUNK):
                 self._push(missing[start : start + CHUNK])
         except TaskqError:
-            self._rows(taken).filter(repair_at=until).update(repair_at=timezone.now())
+            self._rows(taken).filter(repair_at=until).update(repair_at=self._now())
             raise
 
     def _push(self, ids: Sequence[str]) -> None:
@@ -212,9 +219,10 @@ class Pass:
         except UnreadableRecord:
             due_at = 0
         if row.delay_ms:
-            now = time.time() * 1000
+            # By the clock that says less, since a task never starts before its time.
+            now = min(time.time() * 1000, self._now_ms())
             remaining = row.delay_ms - (now - results.milliseconds_of(row.enqueued_at))
-            due_at = max(due_at, round(now + self._ahead_ms + min(max(remaining, 0), row.delay_ms)))
+            due_at = max(due_at, round(self._now_ms() + min(max(remaining, 0), row.delay_ms)))
         return NewRecord(
             id=row.pk,
             queue=row.queue,
@@ -233,12 +241,11 @@ class Pass:
 
     def _later(self, ids: Sequence[str]) -> None:
         """Leave rows that are right for an hour."""
-        asked_at = max(timezone.now(), self._since or timezone.now())
-        self._rows(ids).update(repair_at=asked_at + INTERVAL)
+        self._rows(ids).update(repair_at=self._now() + INTERVAL)
 
     def _close_duplicates(self, ids: Sequence[str]) -> None:
         duplicate = TaskRecord.Status.DUPLICATE
-        self._rows(ids).update(status=duplicate, finished_at=timezone.now(), repair_at=None)
+        self._rows(ids).update(status=duplicate, finished_at=self._now(), repair_at=None)
 
     def _close(self, ids: Sequence[str]) -> None:
         """Let rows say how their records ended, which somebody did without them."""
@@ -262,6 +269,13 @@ class Pass:
             except DatabaseError as error:
                 failure = error
         raise failure
+
+    def _now_ms(self) -> int:
+        """Return the time on Redis's clock, whatever is done to the one here."""
+        return round(time.monotonic() * 1000 + self._ahead_ms)
+
+    def _now(self) -> datetime:
+        return results.moment(self._now_ms())
 
     def _rows(self, ids: Sequence[str]) -> QuerySet[TaskRecord]:
         """Return those of these rows that are open."""

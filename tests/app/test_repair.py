@@ -177,6 +177,61 @@ class TestDelay:
         assert abs(record.due_at - record.head.enqueued_at - 1_800_000) < 5000
 
 
+class TestClocks:
+    @pytest.mark.parametrize("days", [-1, 1])
+    def test_a_worker_with_a_wrong_clock_hides_no_row(self, backend, redis_client, monkeypatch, days):
+        result = kept.enqueue(1)
+        make_due()
+        with monkeypatch.context() as patched:
+            shift(patched, days)
+            duty(backend).work()
+        assert is_about(repair_in(result), INTERVAL)
+        redis_client.flushall()
+
+        duty(backend).work()
+
+        assert word(backend, result) == "waiting"
+
+    def test_a_worker_with_a_wrong_clock_does_not_keep_the_rows_it_took(self, backend, monkeypatch):
+        result = unpushed(backend)
+        make_due()
+        with monkeypatch.context() as patched:
+            shift(patched, 1)
+            patched.setattr(repair.Pass, "_ask", lambda *given: None)
+            duty(backend).work()
+
+        assert is_about(repair_in(result), repair.TAKEN)
+
+    def test_the_row_of_a_producer_that_is_ahead_is_asked_about_when_all_are(self, backend, redis_client, monkeypatch):
+        with monkeypatch.context() as patched:
+            shift(patched, 1)
+            result = unpushed(backend)
+        redis_client.flushall()
+
+        duty(backend).work()
+
+        assert word(backend, result) == "waiting"
+        assert is_about(repair_in(result), INTERVAL)
+
+    def test_a_pass_that_begins_in_the_future_begins_anew(self, backend, redis_client):
+        result = kept.enqueue(1)
+        TaskRecord.objects.update(repair_at=timezone.now() + INTERVAL / 2)
+        server = backend.broker.repaired().server_id
+        redis_client.hset("{taskq}:repaired", "default", f"{server} {10**14}")
+
+        duty(backend).work()
+
+        assert redis_client.hget("{taskq}:repaired", "default").decode() == server
+        assert is_about(repair_in(result), INTERVAL)
+
+
+def shift(patched, days):
+    """Set the clock of this process wrongly."""
+    wall = repair.time.time
+    patched.setattr(repair.time, "time", lambda: wall() + days * 86_400)
+    patched.setattr(timezone, "now", lambda known=timezone.now: known() + timedelta(days=days))
+
+
 class TestEnded:
     def test_what_somebody_ended_without_its_row_is_closed(self, backend, redis_client):
         held = {lease.id: lease for lease in self.leased(backend, 3)}

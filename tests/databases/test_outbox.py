@@ -169,7 +169,7 @@ def test_what_is_due_is_found_by_the_index(backend, database):
         one._take()
     looks = [(sql, given) for sql, given in queries if sql.startswith("SELECT")]
 
-    assert len(looks) == 2
+    assert len(looks) == 3
     for sql, given in looks:
         with connection.cursor() as cursor:
             cursor.execute(f"{'EXPLAIN QUERY PLAN' if connection.vendor == 'sqlite' else 'EXPLAIN'} {sql}", given)
