@@ -254,6 +254,20 @@ class TestOutages:
         duty(backend).work()
         assert {word(backend, each) for each in results} == {"waiting"}
 
+    def test_a_task_that_found_the_memory_full_is_pushed_when_it_is_not(self, backend, redis_client):
+        redis_client.config_set("maxmemory", "1")
+        try:
+            result = kept.enqueue(1)
+            assert (result.status, result.enqueued_at) == ("READY", None)
+            make_due()
+            with pytest.raises(OutOfMemory):
+                duty(backend).work()
+        finally:
+            redis_client.config_set("maxmemory", "0")
+
+        duty(backend).work()
+        assert word(backend, result) == "waiting"
+
     def test_a_database_that_is_away_keeps_no_other_waiting(self, backend, monkeypatch, caplog):
         here, there = unpushed(backend), unpushed(backend, kept_elsewhere)
         for alias in ("default", "other"):

@@ -126,6 +126,7 @@ def test_many_are_inserted_in_bulk(backend, redis_client):
 def test_many_are_inserted_together_or_not_at_all(backend, redis_client, monkeypatch):
     same = iter(["a", "b", "a"])
     monkeypatch.setattr("django_taskq.results.new_id", lambda: next(same))
+    monkeypatch.setattr("django_taskq.outbox.BATCH_ROWS", 2)
 
     with pytest.raises(IntegrityError):
         kept.enqueue_many([((number,), {}) for number in range(3)])
