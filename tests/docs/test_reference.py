@@ -32,6 +32,7 @@ PAGES = [
     "reference/admin.md",
     "reference/redis.md",
     "explanation/guarantees.md",
+    "explanation/exactly-once.md",
     "how-to/outbox.md",
 ]
 
