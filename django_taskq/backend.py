@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any, TypeGuard
 
 from asgiref.sync import sync_to_async
@@ -171,7 +171,7 @@ class RedisBackend(BaseTaskBackend):
         self, task: Task, args: Sequence[Any], kwargs: Mapping[str, Any], where: str, record_alias: str | None
     ) -> Draft:
         """Return the result to hand out and the record to store; all that can be refused is refused here."""
-        if not isinstance(args, list | tuple) or not isinstance(kwargs, Mapping):
+        if not isinstance(args, list | tuple) or not isinstance(kwargs, dict | Mapping):
             raise TypeError(
                 f"{task.name}: {where}takes a list or tuple and a dict, not {args!r:.50} and {kwargs!r:.50}."
             )
@@ -205,6 +205,7 @@ class RedisBackend(BaseTaskBackend):
         producer = shared_producer(self.conf.url, self.conf.namespace)
         outcomes = producer.push([record for _, record in drafts])
         is_heard = announcements.is_heard(signals.task_enqueued, logging.DEBUG)
+        moment = cache(results.moment)  # Records that were stored together bear one time.
         for (result, record), enqueued in zip(drafts, outcomes, strict=True):
             if enqueued.word == "TAKEN":
                 self._adopt(result, enqueued)
@@ -213,7 +214,7 @@ class RedisBackend(BaseTaskBackend):
 
                     outbox.close_duplicate(record)
                 continue
-            results.change(result, enqueued_at=results.moment(enqueued.enqueued_at))
+            results.change(result, enqueued_at=moment(enqueued.enqueued_at))
             if is_heard:
                 signals.task_enqueued.send_robust(type(self), task_result=result)
 

@@ -10,7 +10,8 @@ from typing import Any
 from django.core.signals import setting_changed
 from django.dispatch import receiver
 
-from .broker.broker import BATCH_BYTES, BATCH_RECORDS, Broker
+from .broker.broker import Broker
+from .broker.enqueueing import Page
 from .broker.exceptions import BrokerUnavailable, ConfigurationError, EnqueueError, OutOfMemory, TaskqError
 from .broker.records import Enqueued, NewRecord
 
@@ -27,33 +28,37 @@ class Producer:
         self._outage_ends = 0.0  # On the monotonic clock.
 
     def push(self, records: Sequence[NewRecord]) -> Iterator[Enqueued]:
-        """Yield what became of each record, in their order, a thousand in one round trip.
+        """Yield what became of each record, in their order.
 
         Raise `EnqueueError` with the ids of those that Redis didn't confirm.
         """
-        for start in range(0, len(records), BATCH_RECORDS):
-            page = records[start : start + BATCH_RECORDS]
-            try:
-                enqueued = self._enqueue(page)
-            except TaskqError as error:
-                ids = [record.id for record in records[start:]]
-                raise EnqueueError(ids, maybe_stored=_maybe_stored(page, error), cause=error) from error
-            yield from enqueued
+        confirmed = 0
+        cause: TaskqError | None = None
+        maybe_stored = False
+        for page in self._pages(records):
+            if isinstance(page, TaskqError):
+                cause = cause or page
+                maybe_stored = maybe_stored or _maybe_executed(page)
+            elif cause is not None:
+                maybe_stored = True  # This page was on its way when that before it failed.
+            else:
+                confirmed += len(page)
+                yield from page
+        if cause is not None:
+            ids = [record.id for record in records[confirmed:]]
+            raise EnqueueError(ids, maybe_stored=maybe_stored, cause=cause) from cause
 
-    def _enqueue(self, page: Sequence[NewRecord]) -> list[Enqueued]:
+    def _pages(self, records: Sequence[NewRecord]) -> Iterator[Page]:
         if self._outage is not None and time.monotonic() < self._outage_ends:
-            raise BrokerUnavailable(f"Redis could not be reached a moment ago: {self._outage}", maybe_executed=False)
-        try:
-            return self.broker.enqueue(page)
-        except BrokerUnavailable as error:
-            self._outage, self._outage_ends = error, time.monotonic() + OUTAGE_PAUSE
-            raise
+            yield BrokerUnavailable(f"Redis could not be reached a moment ago: {self._outage}", maybe_executed=False)
+            return
+        for page in self.broker.enqueue_pages(records):
+            if isinstance(page, BrokerUnavailable):
+                self._outage, self._outage_ends = page, time.monotonic() + OUTAGE_PAUSE
+            yield page
 
 
-def _maybe_stored(page: Sequence[NewRecord], error: TaskqError) -> bool:
-    """Tell whether some of a page may be in Redis; one of more than 1 MiB went there in several calls."""
-    if sum(len(record.envelope) for record in page) > BATCH_BYTES:
-        return True
+def _maybe_executed(error: TaskqError) -> bool:
     return getattr(error, "maybe_executed", not isinstance(error, OutOfMemory | ConfigurationError))
 
 

@@ -38,6 +38,22 @@ STATUSES = {
 }
 _FINISHED = {State.SUCCEEDED, State.DEAD, State.CANCELLED}
 
+#: What fresh results share, by the names of their fields.
+_SHARED = {
+    "status": TaskResultStatus.READY,
+    "enqueued_at": None,
+    "started_at": None,
+    "last_attempted_at": None,
+    "finished_at": None,
+    "_return_value": None,
+}
+_FRESH = tuple(_SHARED.values())
+#: Set the fields of a frozen result, in the order in which `fresh` has their values.
+_SETTERS = [
+    getattr(TaskResult, name).__set__
+    for name in ("task", "id", "args", "kwargs", "backend", "errors", "worker_ids", *_SHARED)
+]
+
 
 def moment(ms: int) -> datetime:
     """Return a time of Redis's clock as the settings want it: aware, or in the default time zone."""
@@ -61,22 +77,9 @@ def milliseconds_of(when: datetime) -> int:
 def fresh(task: Task, args: list[Any], kwargs: dict[str, Any], alias: str) -> TaskResult:
     """Return the result of a task that is about to be enqueued, with arguments that are plain JSON already."""
     made = object.__new__(TaskResult)
-    change(
-        made,
-        task=task,
-        id=new_id(),
-        status=TaskResultStatus.READY,
-        enqueued_at=None,
-        started_at=None,
-        last_attempted_at=None,
-        finished_at=None,
-        args=args,
-        kwargs=kwargs,
-        backend=alias,
-        errors=[],
-        worker_ids=[],
-        _return_value=None,
-    )
+    values = (task, new_id(), args, kwargs, alias, [], [], *_FRESH)
+    for set_field, value in zip(_SETTERS, values, strict=True):
+        set_field(made, value)
     return made
 
 

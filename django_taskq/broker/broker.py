@@ -7,19 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from . import client as clients
-from . import diagnosis
-from .envelope import DEFAULT_RESULT_TTL_MS, head_lines
+from . import diagnosis, enqueueing
+from .enqueueing import Page
+from .envelope import DEFAULT_RESULT_TTL_MS
+from .exceptions import TaskqError
 from .keys import (
     Keys,
     check_child_id,
-    check_id,
-    check_idempotency_key,
-    check_priority,
     check_queue_name,
     check_record_alias,
     check_worker_name,
 )
-from .records import Claim, Claimed, Enqueued, Expired, Lease, NewRecord, Repaired, State
+from .records import Claim, Claimed, Enqueued, Expired, Lease, NewRecord, Repaired
 from .scripts import Call, run
 from .settlements import Argument, Bury, Complete, Holding, Release, Retry, Settlement
 
@@ -58,13 +57,17 @@ class Broker:
         return Broker.from_url(self._url, self.keys.namespace, timeout)
 
     def enqueue(self, records: Sequence[NewRecord]) -> list[Enqueued]:
-        """Store records, each once however often it is sent, in one round trip per 1,000 or 1 MiB."""
+        """Store records, each once however often it is sent; raise the first error."""
         enqueued: list[Enqueued] = []
-        for batch in _batches(records):
-            reply = self.run("enqueue", [argument for record in batch for argument in _enqueue_arguments(record)])
-            for word, record_id, state, at in _groups(reply, 4):
-                enqueued.append(Enqueued(word.decode(), record_id.decode(), State(state.decode()), int(at)))
+        for page in self.enqueue_pages(records):
+            if isinstance(page, TaskqError):
+                raise page
+            enqueued += page
         return enqueued
+
+    def enqueue_pages(self, records: Sequence[NewRecord]) -> Iterator[Page]:
+        """Yield what became of each page of records, or its error; see `enqueueing`."""
+        return enqueueing.enqueue(self.client, self.keys.queues, records)
 
     def claim(self, claim: Claim) -> Claimed:
         """Lease up to `claim.count` ready records; promotes what is due."""
@@ -199,31 +202,6 @@ class Broker:
 
     def _settle(self, settlement: Settlement) -> str:
         return self.exchange((settlement,), None)[0][0]
-
-
-def _enqueue_arguments(record: NewRecord) -> tuple[Argument, ...]:
-    check_id(record.id)
-    check_queue_name(record.queue)
-    check_priority(record.priority)
-    if record.key is not None:
-        check_idempotency_key(record.key)
-    if record.record_alias is not None:
-        check_record_alias(record.record_alias)
-    lines = head_lines(record.key, record.key_ttl_ms, record.record_alias)
-    return record.id, record.queue, record.priority, record.delay_ms, record.at_ms, lines, record.envelope
-
-
-def _batches(records: Sequence[NewRecord]) -> Iterator[list[NewRecord]]:
-    batch: list[NewRecord] = []
-    size = 0
-    for record in records:
-        if batch and (len(batch) >= BATCH_RECORDS or size + len(record.envelope) > BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(record)
-        size += len(record.envelope)
-    if batch:
-        yield batch
 
 
 def _settle_calls(settlements: Sequence[Settlement]) -> Iterator[tuple[Call, list[int]]]:

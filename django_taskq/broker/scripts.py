@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha1
@@ -13,6 +14,7 @@ from typing import Any
 from redis.exceptions import NoScriptError
 
 from .client import Client, translated
+from .exceptions import TaskqError
 from .settlements import Argument
 
 FOLDER = Path(__file__).parent.parent / "lua"
@@ -74,11 +76,55 @@ def run(client: Client, key: str, calls: Sequence[Call]) -> list[Any]:
         return replies
 
 
+def outcome(client: Client, key: str, call: Call) -> Any:
+    """Run a script; return its reply, or the error."""
+    try:
+        return run(client, key, [call])[0]
+    except TaskqError as error:
+        return error
+
+
+def stream(client: Client, key: str, calls: Iterable[Call]) -> Iterator[Any]:
+    """Run scripts in their order and yield the reply or error of each; one more is sent before a reply is read.
+
+    A connection that fails is the last that is heard.
+    """
+    if not hasattr(client, "stream"):
+        yield from (outcome(client, key, call) for call in calls)
+        return
+    sent: deque[Call] = deque()
+
+    def commands() -> Iterator[tuple[Any, ...]]:
+        for call in calls:
+            sent.append(call)
+            yield _command(key, call, "EVALSHA")
+
+    try:
+        with translated(client):
+            for reply in client.stream(commands()):
+                call = sent.popleft()
+                yield outcome(client, key, call) if isinstance(reply, NoScriptError) else _translated(client, reply)
+    except TaskqError as error:
+        yield error
+
+
+def _translated(client: Client, reply: Any) -> Any:
+    if not isinstance(reply, Exception):
+        return reply
+    try:
+        with translated(client):
+            raise reply
+    except TaskqError as error:
+        return error
+
+
+def _command(key: str, call: Call, command: str) -> tuple[Any, ...]:
+    script = load(call.script)
+    return (command, script.sha if command == "EVALSHA" else script.text, 1, key, *call.arguments)
+
+
 def _send(client: Client, key: str, calls: Sequence[Call], command: str) -> list[Any]:
-    commands: list[tuple[Any, ...]] = []
-    for call in calls:
-        script = load(call.script)
-        commands.append((command, script.sha if command == "EVALSHA" else script.text, 1, key, *call.arguments))
+    commands = [_command(key, call, command) for call in calls]
     if hasattr(client, "send"):
         return list(client.send(key, commands))
     if len(commands) == 1:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import select
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 from weakref import WeakSet
 
@@ -34,10 +34,7 @@ class Wire:
 
     def send(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Run commands in one round trip; return each one's reply or error. Nothing is sent twice."""
-        try:
-            line = self._idle.pop()
-        except IndexError:
-            line = _Line(self._pool.make_connection())
+        line = self._line()
         try:
             line.open()
             # One write, so that the server reads once.
@@ -49,6 +46,35 @@ class Wire:
             raise
         finally:
             self._idle.append(line)
+
+    def stream(self, commands: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        """Yield the reply or error of each command; the next one is sent before, so that the server has work."""
+        line = self._line()
+        unanswered = 0
+        try:
+            line.open()
+            for command in commands:
+                line.write(pack(command))
+                unanswered += 1
+                if unanswered == 2:
+                    reply = line.read()
+                    unanswered = 1
+                    yield reply
+            if unanswered:
+                reply = line.read()
+                unanswered = 0
+                yield reply
+        except BaseException:
+            line.close()  # as above
+            raise
+        finally:
+            self._idle.append(line)
+
+    def _line(self) -> _Line:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return _Line(self._pool.make_connection())
 
     def close(self) -> None:
         """Close what is idle."""
@@ -135,9 +161,16 @@ class DirectClient(redis.Redis):
 
     def send(self, key: str, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Run commands in one round trip; return each one's reply or error."""
+        return self._wired().send(commands)
+
+    def stream(self, commands: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        """Run commands while the replies to those before are read; yield each one's reply or error."""
+        return self._wired().stream(commands)
+
+    def _wired(self) -> Wire:
         if self._wire is None:
             self._wire = Wire(self.connection_pool)
-        return self._wire.send(commands)
+        return self._wire
 
     def drop_idle_connections(self) -> None:
         """Close what is idle: the next command finds the server that is the master now."""

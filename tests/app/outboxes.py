@@ -48,15 +48,15 @@ def no_push(backend: RedisBackend) -> Iterator[None]:
     """Let nothing reach Redis, as when it is away."""
 
     def fail(records):
-        raise BrokerUnavailable("away", maybe_executed=False)
+        yield BrokerUnavailable("away", maybe_executed=False)
 
     producer: Producer = shared_producer(backend.conf.url, backend.conf.namespace)
-    known = producer._enqueue
-    producer._enqueue = fail
+    known = producer._pages
+    producer._pages = fail
     try:
         yield
     finally:
-        producer._enqueue = known
+        producer._pages = known
 
 
 def blocked(alias):

@@ -10,7 +10,8 @@ from django.db import transaction
 from django.db.transaction import atomic
 
 from django_taskq import EnqueueError, producer
-from django_taskq.broker.broker import BATCH_BYTES, BATCH_RECORDS, Broker
+from django_taskq.broker.broker import Broker
+from django_taskq.broker.enqueueing import PAGE_RECORDS
 from django_taskq.broker.exceptions import BrokerUnavailable, ConfigurationError, OutOfMemory
 from django_taskq.broker.inspector import Inspector
 from django_taskq.compat import task_backends
@@ -43,6 +44,11 @@ def nowhere(use_url):
     return use_url(f"redis://127.0.0.1:{free_port()}/0")
 
 
+def failing(error):
+    """Return a method in the place of `Broker.enqueue_pages`."""
+    return lambda self, records: iter([error])
+
+
 def test_a_refused_connection_stored_nothing(nowhere):
     with pytest.raises(EnqueueError, match="nothing was stored") as caught:
         tasks.add.enqueue(1)
@@ -66,35 +72,35 @@ def test_every_way_to_enqueue_tells(nowhere, path):
         path()
 
 
-def test_a_bulk_names_all_that_were_not_confirmed(backend, monkeypatch):
-    enqueue = Broker.enqueue
-    pages = []
+@pytest.mark.parametrize(
+    ("error", "behind", "maybe"),
+    [
+        (OutOfMemory("full"), OutOfMemory("full"), False),
+        (OutOfMemory("full"), [], True),  # The page behind it was stored.
+        (OutOfMemory("full"), BrokerUnavailable("cut", maybe_executed=True), True),
+        (BrokerUnavailable("cut", maybe_executed=True), None, True),
+        (BrokerUnavailable("refused", maybe_executed=False), None, False),
+    ],
+)
+def test_a_bulk_names_all_that_were_not_confirmed(backend, monkeypatch, sent, error, behind, maybe):
+    enqueue_pages = Broker.enqueue_pages
 
-    def fail_second(self, page):
-        pages.append(page)
-        if len(pages) == 2:
-            raise BrokerUnavailable("cut", maybe_executed=True)
-        return enqueue(self, page)
+    def fail_second(self, records):
+        yield from enqueue_pages(self, records[:PAGE_RECORDS])
+        yield error
+        if behind is not None:
+            yield behind
 
-    monkeypatch.setattr(Broker, "enqueue", fail_second)
+    monkeypatch.setattr(Broker, "enqueue_pages", fail_second)
     with pytest.raises(EnqueueError) as caught:
-        tasks.add.enqueue_many([((number,), {}) for number in range(2 * BATCH_RECORDS + 5)])
+        tasks.add.enqueue_many([((number,), {}) for number in range(3 * PAGE_RECORDS + 5)])
 
-    assert caught.value.maybe_stored
-    assert len(caught.value.ids) == BATCH_RECORDS + 5
-    assert Inspector(backend.broker).counts(["default"])["default"].ready == BATCH_RECORDS
-    assert not set(caught.value.ids) & {record.id for record in pages[0]}
-
-
-def test_a_bulk_of_several_calls_may_be_stored_in_part(backend, monkeypatch):
-    def refuse(self, page):
-        raise BrokerUnavailable("refused", maybe_executed=False)
-
-    monkeypatch.setattr(Broker, "enqueue", refuse)
-    with pytest.raises(EnqueueError) as caught:
-        tasks.add.enqueue_many([(("x" * (BATCH_BYTES // 3),), {})] * 4)
-
-    assert caught.value.maybe_stored
+    assert caught.value.__cause__ is error
+    assert caught.value.maybe_stored is maybe
+    assert len(caught.value.ids) == 2 * PAGE_RECORDS + 5
+    assert Inspector(backend.broker).counts(["default"])["default"].ready == PAGE_RECORDS
+    assert len(sent) == PAGE_RECORDS
+    assert not set(caught.value.ids) & {result.id for _, result, _ in sent}
 
 
 @pytest.mark.parametrize(
@@ -106,10 +112,7 @@ def test_a_bulk_of_several_calls_may_be_stored_in_part(backend, monkeypatch):
     ],
 )
 def test_the_cause_says_whether_it_may_be_stored(backend, monkeypatch, error, maybe):
-    def fail(self, page):
-        raise error
-
-    monkeypatch.setattr(Broker, "enqueue", fail)
+    monkeypatch.setattr(Broker, "enqueue_pages", failing(error))
     with pytest.raises(EnqueueError) as caught:
         tasks.add.enqueue(1)
 
@@ -128,13 +131,13 @@ def test_at_maxmemory_enqueuing_is_refused_clearly(new_server, use_url):
 
 def test_c34_an_outcome_that_is_unknown_carries_the_id(redis_server, backend, monkeypatch):
     """The connection is cut after Redis has executed the enqueue."""
-    enqueue = Broker.enqueue
+    enqueue = Broker.enqueue_pages
 
-    def lose_reply(self, page):
-        enqueue(self, page)
-        raise BrokerUnavailable("Connection reset by peer", maybe_executed=True)
+    def lose_reply(self, records):
+        list(enqueue(self, records))
+        yield BrokerUnavailable("Connection reset by peer", maybe_executed=True)
 
-    monkeypatch.setattr(Broker, "enqueue", lose_reply)
+    monkeypatch.setattr(Broker, "enqueue_pages", lose_reply)
     with pytest.raises(EnqueueError, match="may have been stored") as caught:
         tasks.add.using(idempotency_key="order-5").enqueue(1)
     monkeypatch.undo()
@@ -169,17 +172,17 @@ def test_a_failed_push_leaves_the_block_after_the_commit(nowhere):
 def test_after_a_failed_push_others_fail_at_once_for_a_second(monkeypatch, backend):
     now = [100.0]
     calls = []
-    enqueue = Broker.enqueue
+    enqueue = Broker.enqueue_pages
     monkeypatch.setattr(producer.time, "monotonic", lambda: now[0])
 
-    def fail(self, page):
-        calls.append(page)
-        raise BrokerUnavailable("timed out", maybe_executed=True)
+    def fail(self, records):
+        calls.append(records)
+        yield BrokerUnavailable("timed out", maybe_executed=True)
 
-    monkeypatch.setattr(Broker, "enqueue", fail)
+    monkeypatch.setattr(Broker, "enqueue_pages", fail)
     with pytest.raises(EnqueueError):
         tasks.add.enqueue(1)
-    monkeypatch.setattr(Broker, "enqueue", lambda self, page: calls.append(page) or enqueue(self, page))
+    monkeypatch.setattr(Broker, "enqueue_pages", lambda self, records: calls.append(records) or enqueue(self, records))
 
     now[0] += 0.99
     with pytest.raises(EnqueueError, match="a moment ago: timed out") as caught:
@@ -192,11 +195,8 @@ def test_after_a_failed_push_others_fail_at_once_for_a_second(monkeypatch, backe
 
 
 def test_an_outage_is_forgotten_with_the_settings(backend, monkeypatch, settings):
-    def fail(self, page):
-        raise BrokerUnavailable("timed out", maybe_executed=True)
-
     with monkeypatch.context() as patch:
-        patch.setattr(Broker, "enqueue", fail)
+        patch.setattr(Broker, "enqueue_pages", failing(BrokerUnavailable("timed out", maybe_executed=True)))
         with pytest.raises(EnqueueError):
             tasks.add.enqueue(1)
     settings.TASKS = dict(settings.TASKS)
@@ -206,12 +206,8 @@ def test_an_outage_is_forgotten_with_the_settings(backend, monkeypatch, settings
 
 def test_refused_records_do_not_stop_those_behind(backend, monkeypatch):
     """Only what says that Redis is away makes others fail."""
-
-    def fail(self, page):
-        raise OutOfMemory("full")
-
     with monkeypatch.context() as patch:
-        patch.setattr(Broker, "enqueue", fail)
+        patch.setattr(Broker, "enqueue_pages", failing(OutOfMemory("full")))
         with pytest.raises(EnqueueError):
             tasks.add.enqueue(1)
 

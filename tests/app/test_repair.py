@@ -66,14 +66,14 @@ class TestPush:
         assert not claim(backend.broker, count=10, nonce=2)
 
     def test_c34_a_push_whose_reply_was_lost_is_resolved(self, backend, monkeypatch, caplog):
-        enqueue = Broker.enqueue
+        enqueue_pages = Broker.enqueue_pages
 
         def lose(self, records):
-            enqueue(self, records)
-            raise BrokerUnavailable("cut", maybe_executed=True)
+            list(enqueue_pages(self, records))
+            yield BrokerUnavailable("cut", maybe_executed=True)
 
         with monkeypatch.context() as patched:
-            patched.setattr(Broker, "enqueue", lose)
+            patched.setattr(Broker, "enqueue_pages", lose)
             result = kept.enqueue(1)
         assert (result.enqueued_at, word(backend, result)) == (None, "waiting")
         assert "may have been stored" in caplog.text

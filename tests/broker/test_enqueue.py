@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from django_taskq.broker.enqueueing import PAGE_RECORDS
 from django_taskq.broker.exceptions import BrokerError, InvalidName
 from django_taskq.broker.records import State
 from tests.broker.helpers import (
@@ -236,13 +237,13 @@ def calls_of(monkeypatch, broker, act):
     return sent
 
 
-def test_a_thousand_records_are_one_round_trip(broker, monkeypatch):
-    records = [record() for _ in range(1000)]
+def test_a_page_of_records_is_one_round_trip(broker, monkeypatch):
+    records = [record() for _ in range(PAGE_RECORDS)]
     assert calls_of(monkeypatch, broker, lambda: broker.enqueue(records)) == ["EVALSHA"]
 
 
 def test_one_more_is_two(broker, monkeypatch):
-    records = [record() for _ in range(1001)]
+    records = [record() for _ in range(PAGE_RECORDS + 1)]
     answers = []
     assert len(calls_of(monkeypatch, broker, lambda: answers.extend(broker.enqueue(records)))) == 2
     assert [answer.id for answer in answers] == [one.id for one in records]

@@ -6,8 +6,9 @@ import pytest
 
 from django_taskq.broker import client, wire
 from django_taskq.broker.broker import Broker
+from django_taskq.broker.enqueueing import PAGE_RECORDS
 from django_taskq.broker.envelope import Envelope
-from django_taskq.broker.exceptions import BrokerUnavailable
+from django_taskq.broker.exceptions import BrokerUnavailable, InvalidName, OutOfMemory
 from django_taskq.broker.ids import new_id
 from django_taskq.broker.records import Claim, NewRecord
 from django_taskq.broker.settlements import Complete
@@ -83,3 +84,80 @@ def test_a_command_is_packed_alike_with_and_without_hiredis():
 def test_without_hiredis_commands_run_too(new_server, fresh, monkeypatch):
     monkeypatch.setattr(wire, "pack", wire.packed)
     assert [one.word for one in fresh(new_server().unix_url).enqueue([a_record()])] == ["STORED"]
+
+
+class TestPages:
+    """Pages of records follow each other without waiting."""
+
+    @pytest.fixture
+    def records(self):
+        return [a_record() for _ in range(3 * PAGE_RECORDS + 1)]
+
+    def test_one_is_sent_before_the_reply_to_the_one_before_it_is_read(self, new_server, fresh, records, monkeypatch):
+        done = []
+        for name in ("write", "read"):
+            method = getattr(wire._Line, name)
+            monkeypatch.setattr(
+                wire._Line, name, lambda *given, name=name, method=method: done.append(name) or method(*given)
+            )
+        broker = fresh(new_server().unix_url)
+        broker.enqueue([a_record()])  # The script is known now.
+        del done[:]
+
+        answers = broker.enqueue(records)
+
+        assert [answer.id for answer in answers] == [record.id for record in records]
+        assert done == ["write", "write", "read", "write", "read", "write", "read", "read"]
+
+    def test_a_server_that_forgot_the_script_gets_every_page_once(self, new_server, fresh, records):
+        server = new_server()
+        broker = fresh(server.unix_url)
+        broker.enqueue([a_record()])
+        with server.client() as other:
+            other.script_flush()
+
+        answers = broker.enqueue(records)
+
+        assert [(answer.word, answer.id) for answer in answers] == [("STORED", record.id) for record in records]
+
+    def test_after_an_error_no_more_pages_are_sent_and_answers_still_fit(self, new_server, fresh, records):
+        server = new_server()
+        broker = fresh(server.unix_url)
+        broker.enqueue([a_record()])
+        with server.client() as other:
+            other.config_set("maxmemory", 1)
+            pages = list(broker.enqueue_pages(records))
+            other.config_set("maxmemory", 0)
+
+        assert [type(page) for page in pages] == [OutOfMemory, OutOfMemory]
+        assert [answer.id for answer in broker.enqueue(records[:1])] == [records[0].id]
+
+    def test_who_stops_listening_leaves_no_answer_to_others(self, new_server, fresh, records):
+        broker = fresh(new_server().unix_url)
+        broker.enqueue([a_record()])
+        pages = broker.enqueue_pages(records)
+        next(pages)
+        pages.close()
+
+        assert [answer.id for answer in broker.enqueue(records[-1:])] == [records[-1].id]
+
+    def test_a_page_without_an_answer_may_have_been_stored(self, new_server, records):
+        server = new_server()
+        made = client._make(client.parse_url(server.unix_url), 0.2)
+        broker = Broker(made)
+        broker.enqueue([a_record()])
+        server.pause()
+        pages = list(broker.enqueue_pages(records))
+        server.resume()
+
+        assert [(type(page), page.maybe_executed) for page in pages] == [(BrokerUnavailable, True)]
+        assert [answer.id for answer in broker.enqueue(records[-1:])] == [records[-1].id]
+        made.close()
+
+    def test_a_name_that_is_refused_keeps_all_pages_back(self, new_server, fresh, records):
+        server = new_server()
+        broker = fresh(server.unix_url)
+        with pytest.raises(InvalidName):
+            broker.enqueue([*records, records[0]._replace(queue="a:b")])
+        with server.client() as other:
+            assert other.dbsize() == 0

@@ -1,0 +1,89 @@
+"""How records go to Redis: in pages, each of which is on its way while the reply to the one before it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from .client import Client
+from .envelope import head_lines
+from .exceptions import TaskqError
+from .keys import check_id, check_idempotency_key, check_priority, check_queue_name, check_record_alias
+from .records import Enqueued, NewRecord, State
+from .scripts import Call, outcome, stream
+from .settlements import Argument
+
+#: Records in one page, and bytes of their envelopes: few enough that Redis soon has something to do.
+PAGE_RECORDS = 250
+PAGE_BYTES = 2**20
+
+_STATES = {state.encode(): state for state in State}
+
+#: What became of the records of a page, or why that isn't known.
+Page = list[Enqueued] | TaskqError
+
+
+def enqueue(client: Client, key: str, records: Sequence[NewRecord]) -> Iterator[Page]:
+    """Yield what became of each page; after an error no more are sent, but one may be on its way."""
+    _check(records)
+    pages = list(_pages(records))
+    if len(pages) == 1:  # as most are
+        yield _page(outcome(client, key, Call("enqueue", _arguments(pages[0]))))
+        return
+    failed = False
+
+    def calls() -> Iterator[Call]:
+        for page in pages:
+            if failed:
+                break
+            yield Call("enqueue", _arguments(page))
+
+    for reply in stream(client, key, calls()):
+        failed = failed or isinstance(reply, TaskqError)
+        yield _page(reply)
+
+
+def _check(records: Sequence[NewRecord]) -> None:
+    """Raise `InvalidName` before anything is sent; most values are those of the record before."""
+    for record in records:
+        check_id(record.id)
+    for queue in {record.queue for record in records}:
+        check_queue_name(queue)
+    for priority in {record.priority for record in records}:
+        check_priority(priority)
+    for key in {record.key for record in records if record.key is not None}:
+        check_idempotency_key(key)
+    for alias in {record.record_alias for record in records if record.record_alias is not None}:
+        check_record_alias(alias)
+
+
+def _pages(records: Sequence[NewRecord]) -> Iterator[list[NewRecord]]:
+    page: list[NewRecord] = []
+    size = 0
+    for record in records:
+        if page and (len(page) >= PAGE_RECORDS or size + len(record.envelope) > PAGE_BYTES):
+            yield page
+            page, size = [], 0
+        page.append(record)
+        size += len(record.envelope)
+    if page:
+        yield page
+
+
+def _arguments(page: Sequence[NewRecord]) -> list[Argument]:
+    arguments: list[Argument] = []
+    for record in page:
+        record_id, queue, envelope, priority, delay_ms, at_ms, key, key_ttl_ms, alias = record
+        lines = head_lines(key, key_ttl_ms, alias)
+        arguments += (record_id, queue, priority, delay_ms, at_ms, lines, envelope)
+    return arguments
+
+
+def _page(reply: list[Any] | TaskqError) -> Page:
+    if isinstance(reply, TaskqError):
+        return reply
+    parts = iter(reply)
+    return [
+        Enqueued(word.decode(), record_id.decode(), _STATES[state], int(at))
+        for word, record_id, state, at in zip(parts, parts, parts, parts, strict=True)
+    ]
