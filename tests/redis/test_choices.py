@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
 from django_taskq.broker.envelope import Envelope
 from django_taskq.broker.records import NewRecord
 from tests.processes import ROOT, is_alive
@@ -32,6 +34,21 @@ def test_an_excluded_queue_is_left_alone(start_worker, ended, inspector):
 
     ended(done)
     assert inspector.record(left.id).state == "waiting"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--queues", "a,b,c", "-x", "b"], {"queues": "a,c", "excluded": ""}),
+        (["-x", "b,c"], {"queues": "", "excluded": "b,c"}),
+    ],
+)
+def test_its_presence_says_which_queues_it_serves(start_ready, inspector, arguments, said):
+    start_ready("w", *arguments, TASKQ_TEST_ALL_QUEUES="1")
+
+    (found,) = inspector.workers()
+
+    assert {name: found[name] for name in said} == said
 
 
 def test_without_named_queues_it_finds_every_queue_soon_after_its_first_use(start_worker, ended):
