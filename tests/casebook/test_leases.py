@@ -1,4 +1,7 @@
-"""Leases: kept while a task runs, whatever it does, and given up when somebody else has them."""
+"""Leases: kept while a task runs, whatever it does, and given up when somebody else has them.
+
+C10 with connections that fell silent: tests/redis/test_half_open.py.
+"""
 
 from __future__ import annotations
 
@@ -88,26 +91,6 @@ def test_c10_outages_of_half_a_lease_cost_nothing(start_worker, ended, noted, no
     assert (record.state, record.attempts, record.result) == ("succeeded", 1, 1)
     assert "lost a" not in notes()
     assert "Redis answers again" in worker.log
-
-
-@pytest.mark.slow
-def test_c10_a_connection_that_fell_silent_is_given_up_before_the_lease_is_lost(
-    start_worker, start_ready, ended, noted, notes, inspector, proxy
-):
-    result = jobs.hold_or_lose.enqueue()
-    start_worker(lease=3, TASKQ_TEST_URL=proxy.url)
-    noted("begin a 1")
-    start_ready("reaper", lease=3)
-
-    proxy.silence()
-
-    passed(inspector, 5000)
-    record = inspector.record(result.id)
-    assert (record.state, record.attempts, "lost a" in notes()) == ("leased", 1, False)
-    note("go a")
-    (record,) = ended(result, timeout=20)
-    check_rules([record])
-    assert (record.state, record.attempts) == ("succeeded", 1)
 
 
 def passed(inspector, milliseconds):

@@ -109,6 +109,7 @@ def test_c22_what_was_claimed_without_an_answer_is_given_back_at_once(start_work
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_c22_a_rolling_restart_loses_nothing_and_makes_nothing_late(start_worker, start_ready, ended, notes, inspector):
+    """Five restarts over 64 tasks and 60 delayed ones: the case at a tenth of its size."""
     draw = random.Random(22)
     settings = {"lease": LEASE / 1000}
     workers = [start_worker("--threads", "2", **settings) for _ in range(2)]

@@ -70,6 +70,7 @@ def test_c31_a_worker_says_nothing_about_a_safe_policy(own_server, start_worker,
 
 
 def test_c35_a_worker_knocks_seldom_while_redis_is_away_and_resumes_by_itself(start_ready, proxy, works, inspector):
+    """Redis is away for seven seconds; by then the pauses have grown to what they are after three minutes."""
     worker = start_ready("w", "--processes", "2", lease=3, TASKQ_TEST_URL=proxy.url)
     children = worker.children()
     there, proxy.target = proxy.target, free_port()
