@@ -50,7 +50,9 @@ class Effects:
 
     def run(self, attempt: Attempt, alias: str) -> Outcome:
         """Run the body of an attempt that its row has begun; raise what it raised, its effects undone."""
-        lease, child = attempt.lease, attempt.control.child
+        lease, child, connection = attempt.lease, attempt.control.child, connections[alias]
+        if not connection.get_autocommit() and not connection.in_atomic_block:
+            connection.set_autocommit(True)  # or nothing would commit the block
         known = self._known(lease)
         for _ in range(1 + RERUNS):
             try:
@@ -59,7 +61,7 @@ class Effects:
                 error = doubt.__cause__
             shown = f"{type(error).__name__}: {error}".strip()
             logger.warning("The transaction of %s didn't come through, so its row is asked: %s", lease.id, shown)
-            _close(connections[alias])
+            _close(connection)
             outcome = self._verdicts.begin(lease, child)
             if outcome is not None:
                 return outcome

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from django.db import DatabaseError, IntegrityError
+from django.db import DatabaseError, IntegrityError, connections
 from django.utils import timezone
 
 from . import rows
 from .broker.records import Lease
 from .models import TaskRecord
-from .outbox import RELAY_DELAY
+from .outbox import OPEN, RELAY_DELAY
 from .results import moment
 from .rows import Row
 from .upsert import CHANGED
@@ -50,18 +50,24 @@ def start(alias: str, lease: Lease, child: str, backend: str) -> Standing | None
     said = {"token": lease.token, "status": Status.RUNNING, "attempts": lease.attempt, "worker": child}
     times = {"last_attempted_at": begun, "finished_at": None} | ({"started_at": begun} if lease.attempt == 1 else {})
     while True:
-        row = TaskRecord.objects.using(alias).filter(pk=lease.id, token__lt=lease.token).exclude(status__in=FINAL)
+        row = TaskRecord.objects.using(alias).filter(pk=lease.id, token__lt=lease.token, status__in=OPEN)
         if row.update(**said, **times):
-            return None
+            break
         standing = read(alias, [lease.id]).get(lease.id)
-        if standing is not None:
-            # Under our own token it was begun before, and only the answer was lost.
-            return None if standing[:2] == (lease.token, Status.RUNNING) else standing
-        try:
-            _insert(alias, rows.from_lease(lease, backend, child), is_outbox=alias == lease.head.record_alias)
-            return None
-        except IntegrityError:
-            continue  # another lease was quicker
+        if standing is None:
+            try:
+                _insert(alias, rows.from_lease(lease, backend, child), is_outbox=alias == lease.head.record_alias)
+                break
+            except IntegrityError:
+                continue  # another lease was quicker
+        if standing.status == Status.DEAD and standing.token < lease.token:
+            # Redis refused the burial, or somebody retried the record without its row.
+            reopen(alias, lease.id, standing.token, standing.status)
+            continue
+        # Under our own token it was begun before, and only the answer was lost.
+        return None if standing[:2] == (lease.token, Status.RUNNING) else standing
+    commit(alias)
+    return None
 
 
 def close(alias: str, row: Row) -> bool:
@@ -84,6 +90,7 @@ def replace(alias: str, row: Row) -> None:
     """Let a row say what Redis holds of a record that has ended, but for one that says that it succeeded."""
     older = TaskRecord.objects.using(alias).filter(pk=row.id, token__lte=row.token).exclude(status=Status.SUCCEEDED)
     older.update(**{name: value for name, value in _columns(row).items() if name in CHANGED})
+    commit(alias)
 
 
 def reopen(alias: str, record_id: str, token: int, status: str) -> None:
@@ -91,6 +98,14 @@ def reopen(alias: str, record_id: str, token: int, status: str) -> None:
     closed = TaskRecord.objects.using(alias).filter(pk=record_id, token=token, status=status)
     for is_outbox, repair_at in ((True, timezone.now() + RELAY_DELAY), (False, None)):
         closed.filter(is_outbox=is_outbox).update(status=Status.RUNNING, finished_at=None, repair_at=repair_at)
+    commit(alias)
+
+
+def commit(alias: str) -> None:
+    """Let what was written be there at once, also where each statement isn't committed by itself."""
+    connection = connections[alias]
+    if not connection.in_atomic_block and not connection.get_autocommit():
+        connection.commit()
 
 
 def is_conflict(error: BaseException) -> bool:

@@ -28,8 +28,8 @@ from .writing import tidy, write_finished
 
 logger = logging.getLogger("django_taskq.worker")
 
-#: Milliseconds for which a record goes back whose rows can't be reached.
-AWAY_MS = 5_000
+#: Milliseconds for which a record goes back whose rows can't be reached: as long as they have been away, within bounds.
+SHORTEST_AWAY_MS, LONGEST_AWAY_MS = 5_000, 60_000
 #: Times that the start of a run is tried: a connection may have died, or the row be in use.
 _TRIES = 3
 
@@ -42,7 +42,7 @@ class Verdicts:
     def __init__(self, backend: str, broker: Broker) -> None:
         self._backend = backend
         self._broker = broker
-        self._outage = Outage(logger, "Tasks go back", what="The database")
+        self._outages: dict[str, Outage] = {}
 
     def begin(self, lease: Lease, child: str) -> Outcome | None:
         """Let the rows say that a lease runs its task, each in a transaction of its own; return how it ends instead."""
@@ -51,11 +51,11 @@ class Verdicts:
                 standing = self._start(alias, lease, child)
             except Exception as error:  # whatever it is, it isn't the task's
                 _tidy(alias)
-                self._outage.failed(error)
-                return Released(AWAY_MS)
+                return self._away(alias, error)
+            if alias in self._outages:
+                self._outages[alias].over()
             if standing is not None:
                 return self._outcome(lease, standing, alias)
-        self._outage.over()
         return None
 
     def read(self, endings: Sequence[Ending]) -> Recorded:
@@ -116,6 +116,13 @@ class Verdicts:
                 _tidy(alias)
         return fence.start(alias, lease, child, self._backend)
 
+    def _away(self, alias: str, error: Exception) -> Released:
+        """Let a record go back, its attempt unspent; the longer the outage, the more time passes between two tries."""
+        what = f"The database {alias!r}"
+        outage = self._outages.setdefault(alias, Outage(logger, "Tasks go back", what=what))
+        outage.failed(error)
+        return Released(round(min(max(SHORTEST_AWAY_MS, outage.seconds * 1000), LONGEST_AWAY_MS)))
+
     def _close(self, alias: str, endings: Sequence[Ending], known: Mapping[str, Record]) -> Iterable[Ending]:
         ids = [ending.lease.id for ending in endings]
         try:
@@ -152,7 +159,7 @@ class Verdicts:
             self._broker.cancel([lease.id])
         except TaskqError as error:
             logger.warning("%s goes back, for it can't be cancelled now: %s", lease.id, error)
-            return Released(AWAY_MS)
+            return Released(SHORTEST_AWAY_MS)
         described = AttemptError(f"{Cancelled.__module__}.{Cancelled.__qualname__}", str(Cancelled()))
         return Failed(described, 0, _result_ttl_ms(lease))
 

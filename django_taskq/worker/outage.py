@@ -30,6 +30,11 @@ class Outage:
     def lasts(self) -> bool:
         return self._failures > 0
 
+    @property
+    def seconds(self) -> float:
+        """How long it has lasted."""
+        return time.monotonic() - self._since if self.lasts else 0.0
+
     def failed(self, error: Exception) -> float:
         """Return the seconds to wait before the next try: growing, with jitter."""
         now = time.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 from django.db import OperationalError, connections
@@ -208,12 +209,38 @@ def test_a_task_whose_row_cannot_be_reached_goes_back_and_keeps_its_attempt(appl
     assert outcome == Released(5000)
     assert settle(broker, lease, outcome) == "DONE"
     assert jobs.effects() == []
+    # The longer it lasts, the later is the next try.
+    for lasts, delay_ms in ((20, 20_000), (3600, 60_000)):
+        application._verdicts._outages["records"]._since = time.monotonic() - lasts
+        assert run(lease).delay_ms == pytest.approx(delay_ms, abs=1000)
     with connections["records"].cursor() as cursor:
         cursor.execute("ALTER TABLE elsewhere RENAME TO django_taskq_taskrecord")
     broker.promote(lease.id)
     newer = claim()
     assert newer.attempt == 1
     assert run(newer).is_recorded
+
+
+@on_each(*ONE_EACH)
+def test_a_row_whose_burial_redis_never_heard_of_is_opened_again(application, leased, run):
+    lease = leased(jobs.charge, "a")
+    TaskRecord.objects.update(status="dead", token=lease.token - 1, repair_at=None)
+    jobs.meanwhile["a"] = lambda: TaskRecord.objects.get(repair_at__isnull=False, status="running")
+    assert run(lease).is_recorded
+
+
+@on_each("sqlite", "postgresql-committed", "mariadb-repeatable")
+@pytest.mark.parametrize("job", [jobs.charge, jobs.follow])
+def test_a_connection_that_commits_nothing_by_itself_loses_nothing(application, leased, run, job):
+    lease = leased(job, "a")
+    connections["records"].close()
+    connections["records"].settings_dict["AUTOCOMMIT"] = False
+    outcome = run(lease)
+    connections["records"].close()
+    connections["records"].settings_dict["AUTOCOMMIT"] = True
+    assert outcome.is_recorded is (job is jobs.charge)
+    assert row_of(lease).status == ("succeeded" if job is jobs.charge else "running")
+    assert jobs.effects() == ["a"] * (job is jobs.charge)
 
 
 @on_each(*ONE_EACH)
