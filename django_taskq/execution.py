@@ -41,8 +41,8 @@ class Application:
         self.broker = broker
         self.rows = Recorder(alias, broker, keeps_all=conf.keeps_records)
         self.duties: dict[str, Callable[[], float]] = {"repair": Repair(alias, sender, conf, broker).work}
-        if conf.keeps_records and conf.records_ttl is not None:
-            self.duties["pruning"] = Pruning(alias, conf.records_ttl).work
+        if conf.records_ttl is not None:
+            self.duties["pruning"] = Pruning(alias, conf.records_ttl, conf.keeps_records).work
         self._alias = alias
         self._sender = sender
         self._unknown_ttl_ms = conf.unknown_ttl_ms

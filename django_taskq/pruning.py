@@ -14,6 +14,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from .models import TaskRecord
+from .outbox import record_aliases
 
 logger = logging.getLogger("django_taskq.worker")
 
@@ -34,16 +35,18 @@ class Pruned(NamedTuple):
     is_done: bool
 
 
-def prune(backend: str, older_than: float, *, batch: int = BATCH, seconds: float = float("inf")) -> Pruned:
+def prune(
+    backend: str, older_than: float, *, database: str | None = None, batch: int = BATCH, seconds: float = float("inf")
+) -> Pruned:
     """Delete the rows of tasks that ended more than `older_than` seconds ago, for so many `seconds` at most.
 
-    Several may do it at the same time, and one that was ended goes on where it was.
+    They are those in one database, which the router names where the caller doesn't. Several may do it at the same
+    time, and one that was ended goes on where it was.
     """
     stops_at = time.monotonic() + seconds
     ended_before = timezone.now() - timedelta(seconds=older_than)
-    old = TaskRecord.objects.using(router.db_for_write(TaskRecord)).filter(
-        backend=backend, finished_at__lt=ended_before
-    )
+    rows = TaskRecord.objects.using(database or router.db_for_write(TaskRecord))
+    old = rows.filter(backend=backend, finished_at__lt=ended_before)
     deleted, ended_from, failures = 0, None, 0
     while True:
         try:
@@ -85,19 +88,24 @@ def _delete_batch(
 class Pruning:
     """What a worker does about old rows, beside all others that do the same."""
 
-    def __init__(self, backend: str, records_ttl: float) -> None:
+    def __init__(self, backend: str, records_ttl: float, keeps_records: bool = True) -> None:
         self._backend = backend
+        self._keeps_records = keeps_records
         self._records_ttl = records_ttl
         self._interval = min(max(records_ttl * SHARE, SHORTEST_INTERVAL), LONGEST_INTERVAL)
 
     def work(self) -> float:
-        """Delete for a while, and return the seconds until the next pass."""
+        """Delete for a while in each database with rows, and return the seconds until the next pass."""
+        is_done = [self._prune(alias) for alias in sorted(record_aliases(self._keeps_records))]
+        return random.uniform(0.5, 1) * (self._interval if all(is_done) else PAUSE)
+
+    def _prune(self, alias: str) -> bool:
+        """Delete rows of one database; tell whether all are deleted that are old enough."""
         try:
-            pruned = prune(self._backend, self._records_ttl, seconds=PASS)
+            return prune(self._backend, self._records_ttl, database=alias, seconds=PASS).is_done
         except Exception as error:
             logger.warning("Old rows can't be deleted now: %s: %s", type(error).__name__, error)
-            pruned = Pruned(0, True)
+            return True
         finally:
-            # It isn't needed for a while.
-            connections[router.db_for_write(TaskRecord)].close()
-        return random.uniform(0.5, 1) * (self._interval if pruned.is_done else PAUSE)
+            if alias in connections:
+                connections[alias].close()  # it isn't needed for a while

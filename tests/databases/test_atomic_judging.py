@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from django.core.management import call_command
 from django.db import connections
+from django.utils import timezone
 
 from django_taskq.broker.records import AttemptError
 from django_taskq.models import TaskRecord
+from django_taskq.pruning import Pruning
 from django_taskq.worker import rows
 from django_taskq.worker.endings import Ending
 from django_taskq.worker.outcomes import Failed, Released, Succeeded, settle
@@ -274,3 +277,16 @@ def test_a_burial_closes_the_receipt_first(application, broker, leased_elsewhere
     assert (row_of(lease, elsewhere).status, row_of(lease).status) == ("dead", "dead")
     assert run(lease) == Released(floor=lease.token)
     assert jobs.effects(elsewhere) == []
+
+
+@on_each("sqlite-immediate")
+def test_old_receipts_are_deleted_as_other_rows(application, leased_elsewhere, run, elsewhere, monkeypatch):
+    monkeypatch.setattr("django_taskq.pruning.record_aliases", lambda keeps_records: {ALIAS, elsewhere})
+    lease = leased_elsewhere(jobs.charge, "a")
+    run(lease)
+    Pruning("default", 1000).work()
+    assert row_of(lease, elsewhere).status == "succeeded"
+    TaskRecord.objects.using(elsewhere).update(finished_at=timezone.now() - timedelta(seconds=2000))
+    Pruning("default", 1000).work()
+    assert not TaskRecord.objects.using(elsewhere).exists()
+    assert row_of(lease).status == "running"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError
 
+from ...outbox import record_aliases
 from ...pruning import BATCH, prune
 from .base import Action, count, duration
 
@@ -25,7 +26,10 @@ class Prune(Action):
         if age is None:
             raise CommandError("The backend has no records_ttl, so say --older-than.", returncode=2)
         try:
-            deleted = prune(self.backend.alias, age, batch=self.options["batch"]).deleted
+            deleted = sum(
+                prune(self.backend.alias, age, database=alias, batch=self.options["batch"]).deleted
+                for alias in sorted(record_aliases(keeps_records=True))
+            )
         except DatabaseError as error:
             raise CommandError(f"The database refused: {error}") from error
         self.say(f"Deleted {deleted:,} task record{'' if deleted == 1 else 's'}.", deleted=deleted)
