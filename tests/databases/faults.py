@@ -10,7 +10,7 @@ import signal
 from django.apps import AppConfig
 from django.conf import settings
 
-from tests.redis.jobs import NOTES, note
+from tests.redis.jobs import NOTES, note, wait_for_note
 
 
 class Faults(AppConfig):
@@ -50,3 +50,5 @@ def strike(how):
         os.kill(os.getpid(), signal.SIGKILL)
     else:
         os.killpg(os.getpgrp(), signal.SIGSTOP)
+        # The other threads may be stopped first, and this one mustn't get further meanwhile.
+        wait_for_note("continue", 60)

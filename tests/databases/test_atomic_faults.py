@@ -60,6 +60,7 @@ def test_a_stale_worker_that_wakes_up_repeats_nothing(tables, start_worker, ende
         wait_until(lambda: inspector.record(task.id).token > token, timeout=20)
     else:
         ended(task, timeout=40)
+    jobs.note("continue")
     os.killpg(stale.pid, signal.SIGCONT)
     (record,) = ended(task, timeout=40)
     assert stale.stop() == 0
