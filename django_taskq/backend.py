@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import Any, TypeGuard
 
 from asgiref.sync import sync_to_async
@@ -205,7 +205,7 @@ class RedisBackend(BaseTaskBackend):
         producer = shared_producer(self.conf.url, self.conf.namespace)
         outcomes = producer.push([record for _, record in drafts])
         is_heard = announcements.is_heard(signals.task_enqueued, logging.DEBUG)
-        moment = cache(results.moment)  # Records that were stored together bear one time.
+        stored_at = moment = None  # Those of one page bear one time.
         for (result, record), enqueued in zip(drafts, outcomes, strict=True):
             if enqueued.word == "TAKEN":
                 self._adopt(result, enqueued)
@@ -214,7 +214,9 @@ class RedisBackend(BaseTaskBackend):
 
                     outbox.close_duplicate(record)
                 continue
-            results.change(result, enqueued_at=moment(enqueued.enqueued_at))
+            if enqueued.enqueued_at != stored_at:
+                stored_at, moment = enqueued.enqueued_at, results.moment(enqueued.enqueued_at)
+            results.change(result, enqueued_at=moment)
             if is_heard:
                 signals.task_enqueued.send_robust(type(self), task_result=result)
 

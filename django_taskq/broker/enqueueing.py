@@ -44,17 +44,19 @@ def enqueue(client: Client, key: str, records: Sequence[NewRecord]) -> Iterator[
 
 
 def _check(records: Sequence[NewRecord]) -> None:
-    """Raise `InvalidName` before anything is sent; most values are those of the record before."""
+    """Raise `InvalidName` before anything is sent; names are mostly those of the record before."""
+    checked = None
     for record in records:
         check_id(record.id)
-    for queue in {record.queue for record in records}:
-        check_queue_name(queue)
-    for priority in {record.priority for record in records}:
-        check_priority(priority)
-    for key in {record.key for record in records if record.key is not None}:
-        check_idempotency_key(key)
-    for alias in {record.record_alias for record in records if record.record_alias is not None}:
-        check_record_alias(alias)
+        names = queue, priority, key, alias = record.queue, record.priority, record.key, record.record_alias
+        if names != checked:
+            check_queue_name(queue)
+            check_priority(priority)
+            if key is not None:
+                check_idempotency_key(key)
+            if alias is not None:
+                check_record_alias(alias)
+            checked = names
 
 
 def _pages(records: Sequence[NewRecord]) -> Iterator[list[NewRecord]]:
