@@ -11,6 +11,7 @@ from tests.broker.helpers import ERROR, HOUR, MINUTE, RESULT, claim, dump, lapse
 from tests.casebook.jobs import hold_or_lose
 from tests.redis.conftest import DURABLE
 from tests.redis.jobs import add, note
+from tests.redis.proxy import Proxy
 from tests.rules import check_rules
 from tests.waiting import wait_until
 
@@ -178,18 +179,24 @@ def test_a_task_that_redis_forgot_it_had_claimed_runs_again_and_the_first_run_ch
 def test_what_ended_in_an_outage_longer_than_its_lease_is_settled_before_anybody_reaps_it(
     own_server, start_worker, start_ready, ended, noted
 ):
-    """Settling is retried until Redis answers, and reapers hold back meanwhile."""
+    """Settling is retried until Redis answers, and a reaper holds back, though Redis answers it first."""
+    lease = 2
+    proxy = Proxy(own_server.port)
     result = hold_or_lose.enqueue()
-    start_worker(lease=1)
+    start_worker(lease=lease, TASKQ_TEST_URL=proxy.url)
     noted("begin a 1")
-    start_ready("reaper", lease=1)
+    reaper = start_ready("reaper", "--queues", "mail", lease=lease)
 
+    proxy.refuse()
     own_server.stop()
     stopped = time.monotonic()
     note("go a")
-    wait_until(lambda: time.monotonic() - stopped > 2.5)
+    wait_until(lambda: time.monotonic() - stopped > 1.5 * lease)
     own_server.start()
+    wait_until(lambda: "Reaper: Redis answers again" in reaper.log)
+    proxy.accept()
 
     (record,) = ended(result)
     check_rules([record])
     assert (record.state, record.attempts, record.result) == ("succeeded", 1, 1)
+    proxy.close()
