@@ -191,7 +191,7 @@ class Pass:
     def _push(self, ids: Sequence[str]) -> None:
         rows = {row.pk: row for row in self._rows(ids)}
         pushed = self._enqueue([self._record(row) for row in rows.values()])
-        self._later([key for key, one in pushed.items() if one.state in _ALIVE and one.word != "TAKEN"])
+        self._later([key for key, one in pushed.items() if one.state in _ALIVE])
         self._close_duplicates([key for key, one in pushed.items() if one.word == "TAKEN"])
         for key, one in pushed.items():
             if one.word == "STORED":

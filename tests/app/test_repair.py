@@ -107,6 +107,18 @@ class TestPush:
         assert backend.get_result(second.id).id == first.id
         assert len(claim(backend.broker, count=10)) == 1
 
+    def test_a_duplicate_whose_row_could_not_be_closed_is_closed(self, backend, monkeypatch):
+        kept.using(idempotency_key="k").enqueue(1)
+        monkeypatch.setattr(outbox, "close_duplicate", lambda record: None)
+        with atomic():
+            second = kept.using(idempotency_key="k").enqueue(2)
+            row = row_of(second)
+
+        repaired(backend)
+
+        row.refresh_from_db()
+        assert (row.status, row.repair_at) == ("duplicate", None)
+
     def test_of_rows_with_one_key_the_first_is_pushed(self, backend):
         results = [unpushed(backend, kept.using(idempotency_key="k")) for _ in range(3)]
 
