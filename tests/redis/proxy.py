@@ -97,7 +97,7 @@ class Proxy:
         self.cut()
         for held in (*self._flows, self._late):
             held.set()
-        for one in self._sockets:
+        for one in [*self._sockets]:
             one.close()
 
     def _accept(self) -> None:
@@ -115,9 +115,18 @@ class Proxy:
             for one in (client, server):
                 one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._sockets.append(one)
-            lost: list[str] = []
-            for target in (self._requests, self._replies):
-                threading.Thread(target=target, args=(client, server, lost, self._flows[-1]), daemon=True).start()
+            threading.Thread(target=self._carry, args=(client, server, self._flows[-1]), daemon=True).start()
+
+    def _carry(self, client: socket.socket, server: socket.socket, flow: threading.Event) -> None:
+        """Forward both ways until both have ended, and give the sockets back: a long run opens many."""
+        lost: list[str] = []
+        requests = threading.Thread(target=self._requests, args=(client, server, lost, flow), daemon=True)
+        requests.start()
+        self._replies(client, server, lost, flow)
+        requests.join()
+        for one in (client, server):
+            one.close()
+            self._sockets.remove(one)
 
     def _requests(self, client: socket.socket, server: socket.socket, lost: list[str], flow: threading.Event) -> None:
         for data in _chunks(client):
