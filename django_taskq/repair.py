@@ -251,7 +251,7 @@ class Pass:
         """Let rows say how their records ended, which somebody did without them."""
         for start in range(0, len(ids), CHUNK):
             for record in Inspector(self._broker).records(ids[start : start + CHUNK]):
-                if record is not None and record.state in _ENDED and record.task:
+                if record is not None and record.state in _ENDED:
                     self._close_as(record)
 
     def _close_as(self, record: Record) -> None:

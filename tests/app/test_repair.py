@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 from django.db.transaction import atomic
+from django.test import override_settings
 from django.utils import timezone
 
 from django_taskq import outbox, repair, results
@@ -169,6 +170,18 @@ class TestDelay:
 
         record = inspector.record(result.id)
         assert abs(record.due_at - record.head.enqueued_at - 3_600_000) < 5000
+
+    def test_naive_times_are_those_of_the_time_zone(self, with_options, inspector):
+        with override_settings(USE_TZ=False, TIME_ZONE="America/New_York"):
+            backend = with_options(records="outbox")
+            result = unpushed(backend, kept.using(run_after=timedelta(hours=1)))
+            TaskRecord.objects.update(enqueued_at=timezone.now() - timedelta(minutes=20))
+            assert row_of(result).enqueued_at.tzinfo is None
+            repaired(backend)
+            assert is_about(repair_in(result), INTERVAL)
+
+        record = inspector.record(result.id)
+        assert abs(record.due_at - record.head.enqueued_at - 2_400_000) < 5000
 
     def test_a_moment_is_kept(self, backend, inspector):
         moment = timezone.now() + timedelta(hours=5)
