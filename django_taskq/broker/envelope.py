@@ -17,14 +17,25 @@ DEFAULT_BACKOFF = RetryPolicy()
 LONGEST_MS = 10**13
 
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False)
-# CPython's accelerator. `encode` makes a new one each time, which takes longer than to write a small document.
-_make: Any = getattr(json.encoder, "c_make_encoder", None)
-_pieces = _make and _make(None, _encoder.default, json.encoder.encode_basestring, None, ":", ",", False, False, False)
+
+
+def _made_once() -> Any:
+    """Return CPython's own writer, of which `encode` makes one each time: that takes longer than a small document."""
+    module: Any = json.encoder
+    try:
+        return module.c_make_encoder(
+            None, _encoder.default, module.encode_basestring, None, ":", ",", False, False, False
+        )
+    except (AttributeError, TypeError):  # Another Python has none, or wants other arguments.
+        return None
+
+
+_write = _made_once()
 
 
 def dump_json(value: object) -> bytes:
     """Return compact UTF-8 JSON; raise ValueError for NaN and lone surrogates, TypeError for other types."""
-    text = "".join(_pieces(value, 0)) if _pieces else _encoder.encode(value)
+    text = "".join(_write(value, 0)) if _write else _encoder.encode(value)
     return text.encode()
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from django_taskq.broker import envelope
 from django_taskq.broker.envelope import Envelope, Form, Head, dump_json, head_lines, parse_task
 from django_taskq.broker.exceptions import UnknownVersion, UnreadableRecord
 from django_taskq.broker.records import Attempt, AttemptError
@@ -42,6 +43,14 @@ def test_every_field_comes_back():
 def test_arguments_come_back_equal(args, kwargs):
     found = Envelope.from_bytes(Envelope("x", args=args, kwargs=kwargs).to_bytes())
     assert (found.args, found.kwargs) == (args, kwargs)
+
+
+@given(json_values)
+def test_json_is_written_alike_on_every_python(value):
+    with pytest.MonkeyPatch.context() as patch:
+        written = dump_json(value)
+        patch.setattr(envelope, "_write", None)
+        assert written == dump_json(value)
 
 
 def test_numbers_keep_all_their_digits():
