@@ -123,21 +123,22 @@ class Nursery:
         if not self._was_ever_ready and self._failed_starts >= max(MOST_FAILED_STARTS, self._settings.processes + 1):
             raise CannotStart(f"{self._failed_starts} children in a row ended before they were ready")
 
-    def watch(self) -> None:
-        """End the children that are beyond a limit."""
-        now = time.monotonic()
+    def watch(self) -> bool:
+        """End the children that are beyond a limit; tell whether one has become ready."""
+        now, are_new = time.monotonic(), False
         for child in self.children:
             if child.is_gone:
                 continue
             if child.is_ready:
                 if child.became_ready():
-                    self._failed_starts, self._was_ever_ready = 0, True
+                    self._failed_starts, self._was_ever_ready, are_new = 0, True, True
                 self._watch_ready(child, now)
             elif child.age > self._settings.ready_timeout and child.told_at is None:
                 if not child.is_started:
                     raise CannotStart(f"child {child.id} could not be started within {child.age:.0f} s")
                 logger.error("Child %s wasn't ready after %.0f s; replacing it", child.id, child.age)
                 child.end(WorkerLost)
+        return are_new
 
     def _watch_ready(self, child: ChildProcess, now: float) -> None:
         if child.board.done:

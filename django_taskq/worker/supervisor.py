@@ -73,10 +73,11 @@ class Supervisor:
         self._nursery = Nursery(cast(Context, context), settings, connect, self._recovery, self._signals.look)
         renewal = Renewal(broker.hastier(settings.patience), settings.lease, lambda: self._nursery.boards)
         presence = Presence(broker, settings.name, settings.lease, lambda: self._report.presence())
+        self._telling = Duty("presence", presence.work)
         self._recovering = Duty("recovery", self._recovery.work)
         self._duties = [
             Duty("renewal", renewal.work, longest_pause=settings.lease / 6),
-            Duty("presence", presence.work),
+            self._telling,
             Duty("reaper", Reaper(application, settings.lease).work),
             self._recovering,
             *(Duty(name, work) for name, work in application.duties.items()),
@@ -137,7 +138,8 @@ class Supervisor:
         """Look at everything, and do what is due."""
         if self._nursery.collect():
             self._recovering.poke()
-        self._nursery.watch()
+        if self._nursery.watch():
+            self._telling.poke()
         match self._phase:
             case Phase.STARTING:
                 self._start()

@@ -71,7 +71,7 @@ def raise_on_request(folder):
     def watch(nursery):
         if Path(folder, "break").exists():
             raise RuntimeError("fault in watch")
-        original(nursery)
+        return original(nursery)
 
     Nursery.watch = watch
 

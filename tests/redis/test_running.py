@@ -103,3 +103,10 @@ def test_a_process_that_a_task_forks_ends_with_the_body_of_the_task(task, way, c
 
     (record,) = ended(result)
     assert (record.state, record.result, len(record.history)) == ("succeeded", code, 1)
+
+
+def test_a_worker_s_presence_says_at_once_that_it_serves(start_ready):
+    """Its next heartbeat is due in a hundred seconds."""
+    worker = start_ready("w", lease=300)
+
+    assert worker.stop() == 0
