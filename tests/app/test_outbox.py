@@ -110,15 +110,19 @@ def test_it_costs_one_insert_and_no_round_trip_more(backend, redis_client, in_bl
 
 def test_many_are_inserted_in_bulk(backend, redis_client):
     kept.enqueue(0)
+    calls = [((number,), {}) for number in range(700)]
     before = commands(redis_client)
+    tasks.add.using(queue_name="plain").enqueue_many(calls)
+    usual = commands(redis_client) - before
+    before += usual
     with CaptureQueriesContext(connection) as queries, atomic():
-        results = kept.enqueue_many([((number,), {}) for number in range(700)])
+        results = kept.enqueue_many(calls)
         assert redis_client.zcard("{taskq}:queue:default:ready") == 1
 
     inserts = [query for query in queries.captured_queries if query["sql"].startswith("INSERT")]
     assert len(inserts) < 60  # SQLite takes only so many values
     assert len(queries) == len(inserts) + 2
-    assert commands(redis_client) - before == 1
+    assert commands(redis_client) - before == usual
     assert count() == 701
     assert all(result.enqueued_at for result in results)
 
@@ -191,6 +195,18 @@ def test_the_result_of_a_task_that_is_not_pushed_yet_is_read_from_its_row(backen
     found = backend.get_result(one.id), backend.get_result(other.id)
     assert [(each.status, each.args, each.kwargs) for each in found] == [("READY", [1], {"b": 2}), ("READY", [3], {})]
     assert asyncio.run(backend.aget_result(one.id)).task.name == tasks.add.name
+
+
+def test_of_the_rows_in_two_databases_the_one_that_has_ended_is_read(backend, monkeypatch):
+    with no_push(backend):
+        result = kept.enqueue(1)
+    receipt = row_of(result)
+    receipt.status, receipt.result, receipt.finished_at, receipt.is_outbox = "succeeded", "2", timezone.now(), False
+    receipt.save(using="other", force_insert=True)
+    monkeypatch.setattr(registry, "tasks", lambda: [kept, kept_elsewhere])
+
+    found = backend.get_result(result.id)
+    assert (found.status, found.return_value) == ("SUCCESSFUL", 2)
 
 
 class TestDuplicates:
