@@ -180,6 +180,26 @@ def test_a_reaper_that_came_too_late_lets_the_row_go_on(application, broker, lea
     assert agrees(inspector.record(lease.id))
 
 
+@on_each("sqlite-immediate")
+def test_a_reaper_takes_no_renewed_lease_for_what_a_row_says(application, broker, leased, inspector, monkeypatch):
+    lease = leased(jobs.charge_once, "a")
+    TaskRecord.objects.update(token=lease.token + 1, status="running")
+    write = application.rows.write
+
+    def write_and_renew(endings):
+        recorded = write(endings)
+        assert broker.renew([(lease.id, lease.queue, lease.token)], 30_000) == ["OK"]
+        return recorded
+
+    with monkeypatch.context() as patch:
+        patch.setattr(application.rows, "write", write_and_renew)
+        reaper_of(application, broker, lease)()
+    assert inspector.record(lease.id).state == "leased"
+    # Where nobody renewed it, the record goes on: its burial would be an older copy's.
+    reaper_of(application, broker, lease)()
+    assert (inspector.record(lease.id).state, row_of(lease).status) == ("waiting", "running")
+
+
 @on_each(*ONE_EACH)
 def test_of_an_end_that_the_row_contradicts_redis_hears_what_the_row_says(application, broker, leased, run, lose):
     lease = leased(jobs.charge_once, "a")
