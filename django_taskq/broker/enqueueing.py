@@ -1,4 +1,4 @@
-"""How records go to Redis: in pages, each of which is on its way while the reply to the one before it is read."""
+"""How records go to Redis: in pages, some of which are on their way while the reply to one is read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Page = list[Enqueued] | TaskqError
 
 
 def enqueue(client: Client, key: str, records: Sequence[NewRecord]) -> Iterator[Page]:
-    """Yield what became of each page; after an error no more are sent, but one may be on its way."""
+    """Yield what became of each page; after an error no more are sent, but some may be on their way."""
     _check(records)
     pages = list(_pages(records))
     if len(pages) == 1:  # as most are

@@ -85,7 +85,7 @@ def outcome(client: Client, key: str, call: Call) -> Any:
 
 
 def stream(client: Client, key: str, calls: Iterable[Call]) -> Iterator[Any]:
-    """Run scripts in their order and yield the reply or error of each; one more is sent before a reply is read.
+    """Run scripts in their order and yield the reply or error of each, with some more on their way.
 
     A connection that fails is the last that is heard.
     """

@@ -21,6 +21,9 @@ try:
 except ImportError:
     hiredis = None  # type: ignore[assignment]
 
+#: Commands that may be on their way at once.
+AHEAD = 4
+
 _wires: WeakSet[Wire] = WeakSet()
 
 
@@ -48,7 +51,7 @@ class Wire:
             self._idle.append(line)
 
     def stream(self, commands: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-        """Yield the reply or error of each command; the next one is sent before, so that the server has work."""
+        """Yield the reply or error of each command, with some more on their way, so that the server has work."""
         line = self._line()
         unanswered = 0
         try:
@@ -56,14 +59,11 @@ class Wire:
             for command in commands:
                 line.write(pack(command))
                 unanswered += 1
-                if unanswered == 2:
-                    reply = line.read()
-                    unanswered = 1
-                    yield reply
-            if unanswered:
-                reply = line.read()
-                unanswered = 0
-                yield reply
+                if unanswered == AHEAD:
+                    yield line.read()
+                    unanswered -= 1
+            for _ in range(unanswered):
+                yield line.read()
         except BaseException:
             line.close()  # as above
             raise
