@@ -43,6 +43,12 @@ def no_network(monkeypatch):
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
 
 
+@pytest.fixture(autouse=True)
+def own_tasks(monkeypatch):
+    """Let no task count that the modules of other tests declare."""
+    monkeypatch.setattr(registry, "_declared", {})
+
+
 @pytest.mark.parametrize(
     "entry",
     [

@@ -306,16 +306,16 @@ class TestOption:
     def test_a_task_that_does_not_wait_has_none(self, with_options):
         with_options(records="outbox")
 
-        with pytest.raises(InvalidTask, match="outbox=False leaves it out"):
+        with pytest.raises(InvalidTask, match="on_commit can't be False with an outbox"):
             tasks.at_once.enqueue()
         replace(tasks.at_once, outbox=False).enqueue()
-        with pytest.raises(InvalidTask, match="outbox=False leaves it out"):
+        with pytest.raises(InvalidTask, match="on_commit can't be False with an outbox"):
             tasks.add.using(on_commit=False)
 
     def test_a_backend_that_does_not_wait_has_none(self, with_options):
         with_options(on_commit=False)
 
-        with pytest.raises(InvalidTask, match="outbox=False leaves it out"):
+        with pytest.raises(InvalidTask, match="on_commit can't be False with an outbox"):
             kept.enqueue(1)
         replace(kept, on_commit=True).enqueue(1)
 
