@@ -91,11 +91,12 @@ class Worker:
             self.process.kill_group()
 
 
-class Producer:
-    """A producer that is started again under another name whenever it was killed."""
+class Client:
+    """A producer or a person: started again under another name whenever it was killed."""
 
-    def __init__(self, name: str, environment: dict[str, str], log: Path) -> None:
+    def __init__(self, module: str, name: str, environment: dict[str, str], log: Path) -> None:
         self.name = name
+        self._module = module
         self._environment = environment
         self._log = log
         self._round = 0
@@ -103,7 +104,7 @@ class Producer:
 
     def start(self) -> None:
         self._round += 1
-        command = [sys.executable, "-m", "tests.chaos.produce", f"{self.name}.{self._round}"]
+        command = [sys.executable, "-m", self._module, f"{self.name}.{self._round}"]
         with open(self._log, "ab") as log:
             self.process = subprocess.Popen(command, cwd=ROOT, env=self._environment, stdout=log, stderr=log)
 
@@ -166,7 +167,8 @@ class Arena:
         self.clock = folder / "clock" if library else None
         self.set_clock(0)
         self.workers = [self._worker(number, library) for number in range(len(WORKERS))]
-        self.producers = [self._producer(f"producer-{seed}-{number}") for number in range(PRODUCERS)]
+        self.clients = [self._client("produce", f"producer-{seed}-{number}") for number in range(PRODUCERS)]
+        self.clients.append(self._client("person", f"person-{seed}"))
 
     def _database(self, name: str) -> dict[str, Any] | None:
         if name == "none":
@@ -210,10 +212,10 @@ class Arena:
         self.closing.callback(worker.close)
         return worker
 
-    def _producer(self, name: str) -> Producer:
-        producer = Producer(name, self._behind_proxy(name), self.folder / f"{name}.log")
-        self.closing.callback(lambda: producer.process and producer.kill())
-        return producer
+    def _client(self, module: str, name: str) -> Client:
+        client = Client(f"tests.chaos.{module}", name, self._behind_proxy(name), self.folder / f"{name}.log")
+        self.closing.callback(lambda: client.process and client.kill())
+        return client
 
     def set_clock(self, seconds: int) -> None:
         """Shift the clock of one worker."""
@@ -227,7 +229,7 @@ class Arena:
     def start(self) -> None:
         if self._entry is not None:
             self.manage("django", "migrate", "--run-syncdb", "--verbosity", "0")
-        for one in (*self.workers, *self.producers):
+        for one in (*self.workers, *self.clients):
             one.start()
 
     def look(self) -> None:

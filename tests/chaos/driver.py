@@ -53,10 +53,10 @@ def _suffer(arena: Arena, plan: Plan) -> None:
 
 
 def _end(arena: Arena) -> None:
-    """Stop all faults and producers, wait until nothing is left to do, and stop the workers."""
+    """Stop all faults, producers and persons, wait until nothing is left to do, and stop the workers."""
     heal(arena)
-    for producer in arena.producers:
-        note("producer exit", code=producer.stop())
+    for client in arena.clients:
+        note("client exit", client=client.name, code=client.stop())
     with arena.looking_after():
         arena.manage("tests.chaos.observe", "wait")
     for worker in arena.workers:

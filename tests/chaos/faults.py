@@ -85,13 +85,14 @@ class Injector:
         """Send one of the signals that a worker knows, at times a second one."""
         worker = self._draw.choice(self._arena.workers)
         for number in self._draw.choice([(signal.SIGUSR1,), *((one,) for one in ENDING), ENDING[:2]]):
-            worker.signal(number, ends=number != signal.SIGUSR1)
+            # Before it has children it may not have learned yet what this one means.
+            worker.signal(number, ends=number != signal.SIGUSR1 or not worker.children())
             self._told["signal"] = number.name
 
-    def _kill_producer(self) -> None:
-        producer = self._draw.choice(self._arena.producers)
-        self._told["pids"] = [producer.kill()]
-        producer.start()
+    def _kill_client(self) -> None:
+        client = self._draw.choice(self._arena.clients)
+        self._told["pids"] = [client.kill()]
+        client.start()
 
     def _shift_clock(self) -> None:
         if self._arena.clock is not None:

@@ -4,12 +4,14 @@ The points are those of the casebook: accepted work is never lost; each task end
 tokens grow; attempts stay within their maximum; no key leaks; workers go on. To these come: what was rolled back or
 refused never runs, an atomic task's effect is there exactly once, and rows and records agree.
 
+A person may cancel, discard or retry: then a task ends so, or once more, and what was ended stays ended.
 Redis may be told to forget (a fault with `loses`). What it forgot is excused where it was its only keeper, and its
 counts start anew; tasks with a row in the caller's transaction are never excused.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -49,6 +51,8 @@ class Task:
         self.pushes: list[Event] = []
         self.effects: list[Event] = []
         self.effect_rows: list[Event] = []
+        #: What persons did to it; without a word it isn't known whether they did.
+        self.acts: list[Event] = []
         self.record: Event | None = None
         self.row: Event | None = None
 
@@ -58,14 +62,25 @@ class Task:
         return [one for one in self.settles if one["script"] in ENDINGS and one["word"] in HAPPENED]
 
     @property
-    def states(self) -> set[str]:
-        """All ended states that are witnessed, by whomever."""
-        found = {ENDINGS[one["script"]] for one in self.endings}
-        if self.record is not None:
-            found.add(self.record["state"])
-        if self.row is not None:
-            found.add(self.row["status"])
-        return found & set(CLOSED)
+    def last(self) -> set[str]:
+        """What it is in the end, by record and row; where neither is left, how it ended before."""
+        kept = {one["state"] for one in (self.record,) if one} | {one["status"] for one in (self.row,) if one}
+        return kept or {ENDINGS[one["script"]] for one in self.endings}
+
+    @property
+    def has_ended(self) -> bool:
+        return bool(self.last) and self.last <= set(CLOSED)
+
+    def is_reopened_between(self, since: float, until: float) -> bool:
+        """Tell whether a person retried it, or may have, at a time between two moments."""
+        return any(
+            act["verb"] == "retry" and act["word"] in ("DONE", None) and act["sent"] <= until and act["at"] >= since
+            for act in self.acts
+        )
+
+    @property
+    def may_be_cancelled(self) -> bool:
+        return any(act["verb"] in ("cancel", "discard") for act in self.acts)
 
     @property
     def was_seen(self) -> bool:
@@ -82,6 +97,7 @@ LISTS = {
     "push": "pushes",
     "effect": "effects",
     "effect row": "effect_rows",
+    "person": "acts",
 }
 
 
@@ -130,6 +146,10 @@ class History:
         """Tell whether Redis forgot something at a time between two moments."""
         return any(start <= until and end >= since for start, end in self.losses)
 
+    def may_disagree(self, task: Task) -> bool:
+        """Tell whether Redis took back the end of a task, and a person cancelled it where only the row knew of it."""
+        return bool(self.losses) and task.may_be_cancelled and bool(task.record) and task.last <= set(CLOSED)
+
 
 Check = Callable[[History], Iterator[Violation]]
 CHECKS: list[Check] = []
@@ -158,7 +178,7 @@ def nothing_is_lost(history: History) -> Iterator[Violation]:
         for record_id in ids:
             task = history.tasks[record_id]
             is_due = kept or answer == "accepted" or task.was_seen
-            if not is_due or task.states or (_is_duplicate(task) and not intent["outbox"]):
+            if not is_due or task.has_ended or (_is_duplicate(task) and not intent["outbox"]):
                 continue
             if not kept and history.forgot_between(intent["at"], math.inf):
                 continue
@@ -173,27 +193,32 @@ def _is_duplicate(task: Task) -> bool:
 def everything_ends_once(history: History) -> Iterator[Violation]:
     """A task has one ending, in one state; after that nobody gets it."""
     for task in history.tasks.values():
+        if len(task.last) > 1 and not history.may_disagree(task):
+            yield Violation("ended twice", task.id, f"it is {', '.join(sorted(task.last))}")
+        completed = [one["at"] for one in task.endings if one["script"] == "complete"]
+        if completed and "succeeded" not in task.last and not history.forgot_between(min(completed), math.inf):
+            yield Violation("ended twice", task.id, f"it succeeded, and is {', '.join(sorted(task.last))}")
         endings = {(one["token"], one["script"]): one for one in reversed(task.endings)}
-        first = min(task.endings, key=lambda one: one["at"], default=None)
-        if len(task.states) > 1:
-            yield Violation("ended twice", task.id, f"it is {', '.join(sorted(task.states))}")
-        elif len(endings) > 1 and not _forgot_among(history, list(endings.values())):
+        since = min((one["sent"] for one in endings.values()), default=0)
+        until = max((one["at"] for one in endings.values()), default=0)
+        excused = history.forgot_between(since, until) or task.is_reopened_between(since, until)
+        if len(endings) > 1 and not excused:
             yield Violation("ended twice", task.id, f"under the tokens and by the scripts {sorted(endings)}")
-        if first is None:
-            continue
-        for claim in task.claims:
-            if claim["sent"] > first["at"] and not history.forgot_between(first["sent"], claim["at"]):
+
+
+@check
+def what_has_ended_stays_so(history: History) -> Iterator[Violation]:
+    """What a worker or a person ended is claimed by nobody, unless it was retried; with a row, it never begins."""
+    for task in history.tasks.values():
+        has_row = task.row is not None and task.row["outbox"]
+        cancels = [act for act in task.acts if act["verb"] != "retry" and act["word"] in ("DONE", "ASKED")]
+        for end, claim in itertools.product((*task.endings, *cancels), task.claims):
+            if claim["sent"] < end["at"] or task.is_reopened_between(end["sent"], claim["at"]):
+                continue
+            if not history.forgot_between(end["sent"], claim["at"]):
                 yield Violation("ended twice", task.id, f"token {claim['token']} was claimed after its end")
-        if task.row is None or not task.row["outbox"]:
-            continue
-        late = {claim["token"] for claim in task.claims if claim["sent"] > first["at"]}
-        for begin in task.begins:
-            if begin["token"] in late:
-                yield Violation("ended twice", task.id, f"it has a row, and began under {begin['token']} after its end")
-
-
-def _forgot_among(history: History, events: Sequence[Event]) -> bool:
-    return history.forgot_between(min(one["sent"] for one in events), max(one["at"] for one in events))
+            elif has_row and any(begin["token"] == claim["token"] for begin in task.begins):
+                yield Violation("ended twice", task.id, f"it has a row, and began under {claim['token']} after its end")
 
 
 @check
@@ -205,7 +230,7 @@ def records_tell_one_ending(history: History) -> Iterator[Violation]:
         successes = [attempt for attempt in record["history"] if attempt[2] is None]
         if len(successes) != (record["state"] == "succeeded"):
             yield Violation("ended twice", task.id, f"{record['state']} with {len(successes)} successes in its log")
-        if record["history"] and record["state"] in ENDED and record["history"][-1][1] != record["token"]:
+        if record["history"] and record["state"] in ENDINGS.values() and record["history"][-1][1] != record["token"]:
             yield Violation("stale", task.id, f"ended under {record['history'][-1][1]}, not under {record['token']}")
 
 
@@ -279,7 +304,8 @@ def tasks_end_as_they_must(history: History) -> Iterator[Violation]:
     for call, intent in history.intents.items():
         for task in (history.tasks[record_id] for record_id in history.ids[call]):
             due = "dead" if intent["task"].endswith("fail") else "succeeded"
-            if wrong := task.states - {due, "duplicate"}:
+            due = {due, "duplicate", *(["cancelled"] if task.may_be_cancelled else [])}
+            if task.has_ended and (wrong := task.last - due):
                 yield Violation("ended wrongly", task.id, f"{intent['task']} is {wrong}; {_last_error(task)}")
             for kept in filter(None, (task.record, task.row)):
                 is_done = "succeeded" in (kept.get("state"), kept.get("status"))
@@ -328,14 +354,14 @@ def rows_and_records_agree(history: History) -> Iterator[Violation]:
     """Where there are both, they say the same; with rows kept, each ended record has one."""
     has_rows = any(task.row for task in history.tasks.values())
     for task in history.tasks.values():
-        if task.record is None:
+        if task.record is None or history.may_disagree(task):
             continue
         if task.row is None:
-            if has_rows:
+            if has_rows and task.record["state"] != "cancelled":
                 yield Violation("rows", task.id, f"{task.record['state']}, without a row")
             continue
         pairs = [(task.row["status"], task.record["state"]), (task.row["result"], task.record["result"])]
-        if not history.losses:
+        if not history.losses and task.record["state"] != "cancelled":
             pairs += [(task.row[name], task.record[name]) for name in ("token", "attempts")]
         if differing := [pair for pair in pairs if pair[0] != pair[1]]:
             yield Violation("rows", task.id, f"the row differs from Redis: {differing}")
@@ -355,9 +381,9 @@ def workers_go_on(history: History) -> Iterator[Violation]:
             yield Violation("worker", end["worker"], f"it ended by itself with {end['code']}")
         elif end["code"] not in (0, 5) and end["code"] >= 0:
             yield Violation("worker", end["worker"], f"it was told to end, and ended with {end['code']}")
-    for end in history.others["producer exit"]:
+    for end in history.others["client exit"]:
         if end["code"] != 0:
-            yield Violation("worker", "producer", f"it ended with {end['code']}")
+            yield Violation("worker", end["client"], f"it ended with {end['code']}")
     for left in history.others["not drained"]:
         yield Violation("worker", "queue", f"{left['count']} tasks were left, for instance {left['left'][:5]}")
     if not history.others["drained"] and not history.others["not drained"]:

@@ -30,7 +30,7 @@ class Kind:
 KINDS = {
     "kill child": Kind(8),
     "kill worker": Kind(2, 0.1, 3),
-    "kill producer": Kind(1),
+    "kill client": Kind(1),
     "freeze child": Kind(2, 0.5, 6),
     "freeze worker": Kind(1, 0.5, 8),
     "signal worker": Kind(1.5),

@@ -23,6 +23,20 @@ class RolledBack(Exception):
     """The transaction ends with nothing."""
 
 
+class Stopping:
+    """True once this process was told to end."""
+
+    def __init__(self) -> None:
+        self._is_told = False
+        signal.signal(signal.SIGTERM, self._tell)
+
+    def _tell(self, *_: object) -> None:
+        self._is_told = True
+
+    def __bool__(self) -> bool:
+        return self._is_told
+
+
 class Producer:
     """Draws what to enqueue, and how."""
 
@@ -109,15 +123,9 @@ def main(name: str) -> None:
     from django.conf import settings
     from django.db import close_old_connections
 
-    running = True
-
-    def stop(*_: object) -> None:
-        nonlocal running
-        running = False
-
-    signal.signal(signal.SIGTERM, stop)
     producer = Producer(name, settings.HAS_DATABASE)
-    while running:
+    stopping = Stopping()
+    while not stopping:
         producer.work()
         if producer.has_database:
             close_old_connections()

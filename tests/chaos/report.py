@@ -16,7 +16,8 @@ def table(events: Sequence[Event], violations: Sequence[Violation]) -> Table:
     """Return the lines of the summary."""
     history = History(events)
     answers = Counter(answer["what"] for answer in history.answers.values())
-    states = Counter(min(task.states, default="") for task in history.tasks.values() if task.states)
+    states = Counter(min(task.last) for task in history.tasks.values() if task.has_ended)
+    acts = Counter(f"{act['verb']} {act['word']}" for task in history.tasks.values() for act in task.acts)
     points = Counter(violation.point for violation in violations)
     lines: Table = [("faults", len(history.others["fault"]))]
     lines += [(f"  {kind}", count) for kind, count in sorted(_kinds(history).items())]
@@ -25,6 +26,8 @@ def table(events: Sequence[Event], violations: Sequence[Violation]) -> Table:
     lines += [("  never answered", len(history.intents) - answers.total())]
     lines += [("tasks that ended", states.total())]
     lines += [(f"  {state}", count) for state, count in sorted(states.items())]
+    lines += [("acts of a person", acts.total())]
+    lines += [(f"  {act}", count) for act, count in sorted(acts.items())]
     lines += [
         ("attempts begun", sum(len(task.begins) for task in history.tasks.values())),
         ("lost", points["lost"]),
@@ -46,7 +49,7 @@ def _kinds(history: History) -> Counter[str]:
 def _forgotten(history: History) -> int:
     """Count the tasks that were accepted and have no end, where that is excused."""
     return sum(
-        not history.tasks[record_id].states
+        not history.tasks[record_id].has_ended
         for call, answer in history.answers.items()
         if answer["what"] == "accepted" and history.losses
         for record_id in history.ids[call]

@@ -194,6 +194,54 @@ class TestEndedTwice:
         assert forged.points() == ["ended twice"]
 
 
+class TestPersons:
+    def test_what_was_cancelled_has_ended(self, forged):
+        forged.intent(task="owork", outbox=True)
+        forged.add("person", id="r", verb="cancel", word="DONE")
+        forged.row(status="cancelled", result=None)
+        forged.record(state="cancelled", result=None, history=[])
+        assert forged.points() == []
+
+    def test_nothing_is_cancelled_by_itself(self, forged):
+        forged.intent(task="owork", outbox=True)
+        forged.row(status="cancelled", result=None)
+        assert forged.points() == ["ended wrongly"]
+
+    @pytest.mark.parametrize(("verb", "word"), [("cancel", "DONE"), ("cancel", "ASKED"), ("discard", "DONE")])
+    def test_what_a_person_ended_is_claimed_again(self, forged, verb, word):
+        forged.intent()
+        forged.add("person", id="r", verb=verb, word=word)
+        forged.attempt()
+        assert forged.points() == ["ended twice"]
+
+    def test_what_a_person_ended_is_brought_back_after_a_loss(self, forged):
+        forged.intent(task="owork", outbox=True)
+        forged.add("person", id="r", verb="cancel", word="DONE")
+        forged.lose()
+        forged.attempt()
+        forged.row()
+        assert forged.points() == ["ended twice"]
+
+    def test_what_a_person_retried_ends_once_more(self, forged):
+        forged.intent(task="fail")
+        forged.attempt(script="bury")
+        forged.add("person", id="r", verb="retry", word="DONE")
+        forged.attempt(token=20, script="bury")
+        assert forged.points() == []
+
+    def test_what_a_person_retried_and_does_not_end(self, forged):
+        forged.intent(task="fail")
+        forged.attempt(script="bury")
+        forged.add("person", id="r", verb="retry", word="DONE")
+        forged.record(state="waiting", result=None, history=[(1, 10, "ValueError")])
+        assert forged.points() == ["lost"]
+
+    def test_what_was_refused_to_a_person_changes_nothing(self, good):
+        good.add("person", id="r", verb="retry", word="CHANGED")
+        good.settle(20)
+        assert good.points() == ["ended twice"]
+
+
 class TestStale:
     def test_a_settle_after_a_newer_claim(self, forged):
         forged.intent()
@@ -364,7 +412,7 @@ class TestRun:
         assert good.points() == []
 
     def test_a_producer_that_failed(self, good):
-        good.add("producer exit", code=1)
+        good.add("client exit", client="producer-1", code=1)
         assert good.points() == ["worker"]
 
     def test_work_that_was_left(self, good):
