@@ -62,6 +62,11 @@ class Task:
         return [one for one in self.settles if one["script"] in ENDINGS and one["word"] in HAPPENED]
 
     @property
+    def first_claims(self) -> list[Event]:
+        """The first claim of each token: a child that asks again gets the same lease again."""
+        return list({one["token"]: one for one in sorted(self.claims, key=lambda one: -one["sent"])}.values())
+
+    @property
     def last(self) -> set[str]:
         """What it is in the end, by record and row; where neither is left, how it ended before."""
         kept = {one["state"] for one in (self.record,) if one} | {one["status"] for one in (self.row,) if one}
@@ -212,7 +217,7 @@ def what_has_ended_stays_so(history: History) -> Iterator[Violation]:
     for task in history.tasks.values():
         has_row = task.row is not None and task.row["outbox"]
         cancels = [act for act in task.acts if act["verb"] != "retry" and act["word"] in ("DONE", "ASKED")]
-        for end, claim in itertools.product((*task.endings, *cancels), task.claims):
+        for end, claim in itertools.product((*task.endings, *cancels), task.first_claims):
             if claim["sent"] < end["at"] or task.is_reopened_between(end["sent"], claim["at"]):
                 continue
             if not history.forgot_between(end["sent"], claim["at"]):

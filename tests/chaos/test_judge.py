@@ -214,6 +214,14 @@ class TestPersons:
         forged.attempt()
         assert forged.points() == ["ended twice"]
 
+    def test_what_a_person_asked_to_end_is_asked_about_by_the_one_who_has_it(self, forged):
+        forged.intent()
+        forged.attempt(script=None)
+        forged.add("person", id="r", verb="cancel", word="ASKED")
+        forged.add("claim", id="r", token=10, attempt=1, child="k")
+        forged.settle(10)
+        assert forged.points() == []
+
     def test_what_a_person_ended_is_brought_back_after_a_loss(self, forged):
         forged.intent(task="owork", outbox=True)
         forged.add("person", id="r", verb="cancel", word="DONE")
