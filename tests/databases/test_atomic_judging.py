@@ -181,6 +181,17 @@ def test_a_reaper_that_came_too_late_lets_the_row_go_on(application, broker, lea
 
 
 @on_each("sqlite-immediate")
+def test_a_cancel_that_came_too_late_for_the_row_changes_no_success(application, broker, leased, run, inspector):
+    lease = leased(jobs.charge, "a")
+    assert run(lease).is_recorded
+    broker.cancel([lease.id])
+    again = Failed(AttemptError("builtins.OSError"), 0)
+    assert settle(broker, lease, again) == "CANCELLED"
+    application.rows.correct([Ending(lease, again, CHILD)])
+    assert (row_of(lease).status, row_of(lease).result) == ("succeeded", '"a"')
+
+
+@on_each("sqlite-immediate")
 def test_a_reaper_takes_no_renewed_lease_for_what_a_row_says(application, broker, leased, inspector, monkeypatch):
     lease = leased(jobs.charge_once, "a")
     TaskRecord.objects.update(token=lease.token + 1, status="running")

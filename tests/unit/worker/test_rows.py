@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -186,6 +187,33 @@ def test_a_row_that_redis_contradicts_is_corrected(store, outcome, cancelled, wo
     keeper.heed(ending, word)
     assert keeper.correct() == wrong
     assert store.corrected == [ending] * wrong
+
+
+def fenced(lease):
+    """Return a lease of a record that has had a row since it was enqueued."""
+    return replace(lease, task=lease.task.replace(b"\n\n", b"\nrecord default\n\n", 1))
+
+
+def test_what_its_row_says_already_is_neither_written_nor_corrected(store):
+    keeper, ending = Rows(store), Ending(fenced(make_lease()), replace(DONE, is_recorded=True))
+    assert keeper.write([ending]) == ([ending], [])
+    assert not store.written
+    assert not keeper.is_wrong(ending, "LEASE_LOST")
+
+
+def test_a_store_that_keeps_some_is_asked_about_those(store):
+    store.keeps_all = False
+    keeper, plain, kept = Rows(store), Ending(make_lease(1), DONE), Ending(fenced(make_lease(2)), DONE)
+    assert keeper.write([plain, kept]) == ([plain, kept], [])
+    assert store.ids == ["id2"]
+    assert not keeper.is_wrong(plain, "LEASE_LOST")
+
+
+def test_a_row_that_has_the_last_word_is_waited_for_without_an_end(store, monkeypatch):
+    monkeypatch.setattr(rows, "PATIENCE", 0)
+    store.is_away = True
+    keeper, ending = Rows(store), Ending(fenced(make_lease()), DONE)
+    assert keeper.write([ending]) == ([], [ending])
 
 
 def test_a_correction_is_tried_again_but_not_for_ever(store, monkeypatch, caplog):
