@@ -210,9 +210,9 @@ def test_a_task_whose_row_cannot_be_reached_goes_back_and_keeps_its_attempt(appl
     assert settle(broker, lease, outcome) == "DONE"
     assert jobs.effects() == []
     # The longer it lasts, the later is the next try.
-    for lasts, delay_ms in ((20, 20_000), (3600, 60_000)):
+    for lasts, shortest, longest in ((20, 20_000, 59_999), (3600, 60_000, 60_000)):
         application._verdicts._outages["records"]._since = time.monotonic() - lasts
-        assert run(lease).delay_ms == pytest.approx(delay_ms, abs=1000)
+        assert shortest <= run(lease).delay_ms <= longest
     with connections["records"].cursor() as cursor:
         cursor.execute("ALTER TABLE elsewhere RENAME TO django_taskq_taskrecord")
     broker.promote(lease.id)
