@@ -6,6 +6,7 @@ import itertools
 import json
 import multiprocessing
 import os
+import signal
 import sys
 import time
 from functools import partial
@@ -53,6 +54,20 @@ def connect_and_raise(folder, where):
     return connect("default")
 
 
+def connect_and_die_before_settling(folder):
+    """Be an application; the first child is killed when it is to settle what several runs have come to."""
+    if multiprocessing.parent_process() is not None and nth_process(folder) == 0:
+        original = Broker.exchange
+
+        def exchange(broker, settlements, claim):
+            if len(settlements) > 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return original(broker, settlements, claim)
+
+        Broker.exchange = exchange
+    return connect("default")
+
+
 def raise_at_third_call(owner, name):
     original, calls = getattr(owner, name), itertools.count(1)
 
@@ -97,6 +112,8 @@ def main():
             preload = ["tests.redis.blocking"]
         case "loop" | "waiter":
             factory = partial(connect_and_raise, folder, fault)
+        case "settling":
+            factory = partial(connect_and_die_before_settling, folder)
         case "supervisor":
             raise_on_request(folder)
         case "greeting":

@@ -93,6 +93,27 @@ def test_c19_a_worker_whose_project_is_never_loaded_obeys_and_leaves_nobody(star
     assert "Traceback" not in log.read_text()
 
 
+def test_what_a_killed_child_had_run_and_not_settled_runs_again_and_is_counted(start_faulty, ended, notes):
+    names = [f"n{number}" for number in range(20)]
+    results = [jobs.name_it.enqueue(name) for name in names]
+    process, log = start_faulty("settling", processes=1, threads=8)
+
+    records = ended(*results)
+
+    ran = notes()
+    again = {name for name in names if ran.count(name) == 2}
+    assert set(ran) == set(names)
+    assert len(ran) == len(names) + len(again)
+    # They had ended together, and none of them was settled.
+    assert len(again) > 1
+    assert {record.state for record in records} == {"succeeded"}
+    check_rules(records)
+    logged = log.read_text()
+    assert logged.count("it may have ended its process") == len(again)
+    process.terminate()
+    assert process.wait(10) == 0
+
+
 @pytest.mark.parametrize("fault", ["exception", "thread"])
 def test_c83_a_duty_that_breaks_goes_on_and_health_shows_it(fault, start_faulty, health, ended, noted):
     result = jobs.hold.enqueue()
