@@ -7,7 +7,8 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
 
@@ -30,26 +31,49 @@ class Turn:
     """A message: the event loop turns."""
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A message: these runs have come to their end."""
+
+    runs: Sequence[Run]
+
+
 class Pool:
-    """Starts runs and puts each into the inbox when it has ended. Only the main loop calls it."""
+    """Starts runs, and tells of each when it has ended. Only who has the child's turn calls it."""
 
     def __init__(
-        self, application: Application, board: Board, inbox: Inbox, child: str, threads: int, coroutines: int
+        self,
+        application: Application,
+        board: Board,
+        inbox: Inbox,
+        run_ended: Callable[[Run], None],
+        child: str,
+        threads: int,
+        coroutines: int,
     ) -> None:
+        #: Whether a thread that runs tasks calls, and looks for runs when it comes back.
+        self.is_served = False
         self._board = board
         self._child = child
         self._limits = Limits()
-        self._threads = Threads(application, inbox, threads)
+        self._threads = Threads(application, inbox, run_ended, threads)
         self._coroutines = Coroutines(application, inbox, coroutines)
         self._is_coroutine = application.is_coroutine
         self._free_slots = list(reversed(range(board.slots)))
+        #: How many coroutines have come since the last function.
+        self._coroutines_in_a_row = 0
 
     @property
     def free_slots(self) -> int:
-        """How many leases can be started, of whichever sort they turn out to be."""
+        """How many leases to claim: what can be started, of whichever sort they turn out to be.
+
+        After many coroutines without a function as many more may be claimed as there were of them. So a function that
+        then finds no thread, and goes back, was paid for in advance.
+        """
         if self.is_blocked:
             return 0
-        return min(self._threads.free, self._coroutines.free, len(self._free_slots))
+        of_either_sort = max(self._threads.free, self._coroutines_in_a_row if self._threads.free else 0)
+        return min(of_either_sort, self._coroutines.free, len(self._free_slots))
 
     @property
     def is_blocked(self) -> bool:
@@ -68,22 +92,30 @@ class Pool:
     def is_idle(self) -> bool:
         return not self._threads.busy and not self._coroutines.busy
 
-    def start(self, leases: Sequence[Lease]) -> None:
-        """Enter leases on the board and run them; there must be as many free slots."""
-        functions, coroutines = [], []
+    def start(self, leases: Sequence[Lease]) -> Sequence[Lease]:
+        """Enter leases on the board and run them; return the functions for which there is no thread.
+
+        There must be as many free slots.
+        """
+        functions: list[Run] = []
+        coroutines: list[Run] = []
+        left = []
         for lease in leases:
+            is_coroutine = self._is_coroutine(lease)
+            if not is_coroutine and len(functions) >= self._threads.free:
+                left.append(lease)
+                continue
             slot = self._free_slots.pop()
             self._board.occupy(slot, lease)
             run = Run(lease, slot, self._board, self._limits, self._child)
-            if self._is_coroutine(lease):
-                run.is_coroutine = True
-                coroutines.append(run)
-            else:
-                functions.append(run)
+            run.is_coroutine = is_coroutine
+            (coroutines if is_coroutine else functions).append(run)
+        self._coroutines_in_a_row = 0 if functions or left else self._coroutines_in_a_row + len(coroutines)
         if functions:
-            self._threads.start(functions)
+            self._threads.start(functions, wakes=not self.is_served)
         if coroutines:
             self._coroutines.start(coroutines)
+        return left
 
     def ended(self, run: Run) -> None:
         """Take back the thread or coroutine of a run; it keeps its place on the board until it is settled."""
@@ -103,10 +135,11 @@ class Threads:
     long holds up nobody, and many short ones don't cost a switch of threads each.
     """
 
-    def __init__(self, application: Application, inbox: Inbox, most: int) -> None:
+    def __init__(self, application: Application, inbox: Inbox, run_ended: Callable[[Run], None], most: int) -> None:
         self.busy = 0
         self._application = application
         self._inbox = inbox
+        self._run_ended = run_ended
         self._most = most
         self._started = 0
         self._runs: deque[Run] = deque()
@@ -118,13 +151,14 @@ class Threads:
     def free(self) -> int:
         return self._most - self.busy
 
-    def start(self, runs: Sequence[Run]) -> None:
+    def start(self, runs: Sequence[Run], wakes: bool) -> None:
         self.busy += len(runs)
         self._runs.extend(runs)
         while self._started < self.busy:
             self._started += 1
             threading.Thread(target=self._serve, name=f"task-{self._started}", daemon=True).start()
-        self._wake()
+        if wakes:
+            self._wake()
 
     def _wake(self) -> None:
         if not self._waking:
@@ -145,7 +179,10 @@ class Threads:
                 if runs:
                     self._wake()
                 run.execute(application)
-                put(run)
+                if runs:
+                    put(run)
+                else:  # with nothing else to do
+                    self._run_ended(run)
                 # Or an idle thread would keep the last run and all that it refers to.
                 del run
 
@@ -160,6 +197,8 @@ class Coroutines:
         self._most = most
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        #: Those that ended in this turn of the loop.
+        self._ended: list[Run] = []
         #: When the loop was asked whether it turns, while it hasn't answered, and when it is asked next.
         self._asked_at: float | None = None
         self._asks_at = 0.0
@@ -202,11 +241,19 @@ class Coroutines:
 
     def _create_tasks(self, loop: asyncio.AbstractEventLoop, runs: list[Run]) -> None:
         for run in runs:
-            task = loop.create_task(self._execute(run))
+            # Each in a context of its own, as create_task makes one.
+            task = loop.create_task(self._execute(loop, run))
             # The loop itself holds its tasks only weakly.
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _execute(self, run: Run) -> None:
+    async def _execute(self, loop: asyncio.AbstractEventLoop, run: Run) -> None:
         await run.aexecute(self._application)
-        self._inbox.put(run)
+        if not self._ended:
+            loop.call_soon(self._tell)
+        self._ended.append(run)
+
+    def _tell(self) -> None:
+        """Tell the main loop of all that ended in one turn of this one at once."""
+        self._ended, ended = [], self._ended
+        self._inbox.put(Ended(ended))

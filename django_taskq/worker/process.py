@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from queue import Empty
 
 from ..broker.exceptions import BrokerError, OutOfMemory, TaskqError
@@ -16,7 +20,7 @@ from .claims import Claims
 from .lifetime import Lifetime
 from .outage import Outage
 from .outcomes import to_settlement
-from .pool import Inbox, Pool, Turn
+from .pool import Ended, Inbox, Pool, Turn
 from .queues import Queues
 from .row_writer import RowWriter, Written
 from .run import Run
@@ -27,25 +31,47 @@ logger = logging.getLogger("django_taskq.worker")
 
 #: Seconds after which the main loop moves, whatever happens.
 TICK = 1.0
+#: Leases in one claim at most: while Redis and we are busy with many, what has ended waits to be settled.
+LARGEST_CLAIM = 100
 
 
 class Stop:
     """A message: claim no more, and end when all that runs has ended."""
 
 
+class Look:
+    """A message: there is something to do sooner than the main loop thinks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A message: a thread that did the main loop's work met an error, which must end the child as one of the loop."""
+
+    error: BaseException
+
+
+Message = Run | Ended | Written | Woken | Turn | Stop | Look | Broken
+
+
 class Child:
-    """The main loop of a child. Its state is the loop's own; other threads put messages into its inbox."""
+    """The main loop of a child. Its state belongs to who has the turn: the loop, while it doesn't wait for a message,
+    or a thread that brings one just then. All others put theirs into the inbox.
+    """
 
     def __init__(self, child: str, settings: Settings, application: Application, board: Board, inbox: Inbox) -> None:
         self._inbox = inbox
+        self._turn = threading.Lock()
+        #: When the main loop looks again by itself.
+        self._waits_until = 0.0
         self._burst = settings.burst
         # What a claim leased without our hearing of it must be asked about before it lapses.
         self._broker = application.broker.hastier(settings.patience)
         self._board = board
-        self._pool = Pool(application, board, self._inbox, child, settings.threads, settings.coroutines)
+        run_ended = partial(self._offer, serves=True)
+        self._pool = Pool(application, board, inbox, run_ended, child, settings.threads, settings.coroutines)
         rows = application.rows
         self._row_writer = None if rows is None else RowWriter(rows, self._inbox, f"Child {child}")
-        self._waiter = Waiter(self._broker, self._inbox)
+        self._waiter = Waiter(self._broker, partial(self._offer, serves=False))
         self._claims = Claims(child, board, settings.lease_ms)
         self._queues = Queues(settings, self._broker)
         self._lifetime = Lifetime(settings)
@@ -67,12 +93,47 @@ class Child:
                 self._row_writer.runs_adopted = True
             self._pool.start(adopted)
         self._board.ready = 1
-        while not self._is_done():
-            self._receive(self._patience())
-            self._look_around()
-            if time.monotonic() >= self._resume_at:
-                self._talk()
+        message: Message | None = None
+        while True:
+            with self._turn:
+                self._go_on(message)
+                message = None  # or what a run refers to would be kept while we wait
+                if self._is_done():
+                    break
+                seconds = self._patience()
+                self._waits_until = time.monotonic() + seconds
+            message = self._receive(seconds)
         self._board.done = 1
+
+    def _offer(self, message: Run | Woken, *, serves: bool) -> None:
+        """Go on with a message in the thread that brings it, unless another is at it: that saves a change of threads.
+
+        It `serves` when it runs tasks itself, so that none must be woken for the first.
+        """
+        if not self._turn.acquire(blocking=False):
+            self._inbox.put(message)
+            return
+        try:
+            self._pool.is_served = serves
+            self._go_on(message)
+            if time.monotonic() + self._patience() < self._waits_until:
+                self._inbox.put(Look())
+        except BaseException as error:
+            self._inbox.put(Broken(error))
+        finally:
+            self._pool.is_served = False
+            self._turn.release()
+
+    def _go_on(self, message: Message | None) -> None:
+        """Take what there is to hear, and talk to Redis about it."""
+        if message is not None:
+            self._hear(message)
+        with suppress(Empty):
+            while True:
+                self._hear(self._inbox.get(False))
+        self._look_around()
+        if time.monotonic() >= self._resume_at:
+            self._talk()
 
     def _is_done(self) -> bool:
         # While Redis is away nobody waits for the answer to a claim: the supervisor asks about it when it can.
@@ -94,23 +155,21 @@ class Child:
         due_at = self._claims.due_at
         return TICK if due_at is None else max(0, min(due_at - now, TICK))
 
-    def _receive(self, seconds: float) -> None:
-        """Wait for a message, and take all that are there."""
+    def _receive(self, seconds: float) -> Message | None:
+        """Wait for a message."""
         try:
-            message = self._inbox.get(seconds > 0, seconds)
-            while True:
-                self._hear(message)
-                message = self._inbox.get(False)
+            message: Message = self._inbox.get(seconds > 0, seconds)
+            return message
         except Empty:
-            pass
+            return None
 
-    def _hear(self, message: Run | Written | Woken | Turn | Stop) -> None:
+    def _hear(self, message: Message) -> None:
         match message:
             case Run():
-                self._pool.ended(message)
-                if self._row_writer is None or not self._row_writer.take(message):
-                    self._settle(message)
-                self._claims.hungry |= self._burst
+                self._ended(message)
+            case Ended(runs):
+                for run in runs:
+                    self._ended(run)
             case Written(run) if self._row_writer is not None:
                 self._row_writer.pending -= 1
                 if run is not None:
@@ -125,6 +184,14 @@ class Child:
                 self._pool.turned()
             case Stop():
                 self._stopping = True
+            case Broken(error):
+                raise error
+
+    def _ended(self, run: Run) -> None:
+        self._pool.ended(run)
+        if self._row_writer is None or not self._row_writer.take(run):
+            self._settle(run)
+        self._claims.hungry |= self._burst
 
     def _settle(self, run: Run) -> None:
         """Let Redis be told how a run ended, at the next opportunity."""
@@ -151,7 +218,7 @@ class Child:
             return 0
         if self._row_writer is not None and self._row_writer.is_away:
             return 0
-        return self._lifetime.at_most(self._pool.free_slots)
+        return min(self._lifetime.at_most(self._pool.free_slots), LARGEST_CLAIM)
 
     def _talk(self) -> None:
         """Tell Redis what has ended and ask it for work, or wait until it answers again."""
@@ -196,13 +263,14 @@ class Child:
             self._take(self._claims.answered(claimed))
 
     def _take(self, leases: Sequence[Lease]) -> None:
-        if self._stopping:
-            self._outbox += [(Release(lease), None) for lease in leases]
-        elif leases:
-            self._lifetime.started(len(leases))
-            self._pool.start(leases)
-        elif self._is_idle:
+        if not leases and not self._stopping and self._is_idle:
             self._claims.mark_idle()
+        left = leases if self._stopping else self._pool.start(leases)
+        if len(left) < len(leases):
+            self._lifetime.started(len(leases) - len(left))
+        if left:
+            self._outbox += [(Release(lease), None) for lease in left]
+            self._claims.hungry = True
 
     def _settle_singly(self) -> None:
         """Settle one after the other, and leave alone the one that Redis refuses: its lease will lapse."""

@@ -189,11 +189,11 @@ class Supervisor:
 
     def _drain(self) -> None:
         """Claim no more; what runs has the grace to end in."""
-        logger.info("Worker %s is stopping: it claims no more", self._settings.name)
         self._enter(Phase.DRAINING)
         self._deadline = time.monotonic() + self._settings.shutdown_timeout
         for child in self._nursery.children:
             child.stop()
+        logger.info("Worker %s is stopping: it claims no more", self._settings.name)
 
     def _see_whether_drained(self) -> None:
         self._nursery.run_suspects()

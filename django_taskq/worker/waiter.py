@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
 
 from ..broker.broker import Broker
 from ..broker.exceptions import TaskqError
 from .outage import Outage
-from .pool import Inbox
 
 logger = logging.getLogger("django_taskq.worker")
 
@@ -28,11 +27,11 @@ class Woken:
 
 
 class Waiter:
-    """Waits when asked to, once at a time, and tells the inbox."""
+    """Waits when asked to, once at a time, and tells the child."""
 
-    def __init__(self, broker: Broker, inbox: Inbox) -> None:
+    def __init__(self, broker: Broker, tell: Callable[[Woken], None]) -> None:
         self._broker = broker
-        self._inbox = inbox
+        self._tell = tell
         self._asked: SimpleQueue[tuple[str, ...]] = SimpleQueue()
         self._outage = Outage(logger, "Waiting for work")
         self._thread: threading.Thread | None = None
@@ -50,7 +49,7 @@ class Waiter:
     def _run(self) -> None:
         while True:
             queues = self._asked.get()
-            self._inbox.put(Woken(self._wait(queues)))
+            self._tell(Woken(self._wait(queues)))
 
     def _wait(self, queues: tuple[str, ...]) -> str | None:
         """Wait for a marker; whatever goes wrong, the child looks for work and asks again."""

@@ -288,3 +288,74 @@ def test_a_child_that_is_to_stop_wakes_another_for_the_time_that_it_watched(star
     assert board.done
     # A claim of nothing wakes who can see to what is left.
     assert [claim.count for claim in broker.claims[1:]] == ([] if next_due_ms is None else [0])
+
+
+def test_functions_for_which_there_is_no_thread_go_back_at_once(start):
+    class Application(FakeApplication):
+        def is_coroutine(self, lease):
+            return int(lease.id[2:]) < 5
+
+        async def aperform(self, lease, control):
+            return Succeeded(b"{}")
+
+    go = threading.Event()
+    broker = FakeBroker(*map(make_lease, range(30)))
+    board, *_ = start(Application(broker, lambda *_: go.wait(10) and Succeeded(b"{}")), threads=2, coroutines=20)
+
+    released = wait_until(lambda: [each.lease.id for each in broker.settled if isinstance(each, Release)])
+
+    assert released == ["id7"]
+    wait_until(lambda: len(board.leases()) == 2)
+    go.set()
+
+
+def test_a_thread_whose_task_ended_tells_redis_itself_and_runs_what_it_claims(start):
+    ran, told = [], []
+
+    class Noting(FakeBroker):
+        def exchange(self, settlements, claim):
+            if settlements:
+                told.append(threading.current_thread().name)
+            return super().exchange(settlements, claim)
+
+    def body(lease, control):
+        ran.append(threading.current_thread().name)
+        return Succeeded(b"{}")
+
+    broker = Noting(*map(make_lease, range(50)))
+    start(FakeApplication(broker, body), threads=1)
+    wait_until(lambda: len(broker.settled) == 50)
+
+    assert set(ran) == {"task-1"}
+    assert told.count("task-1") > 25
+
+
+def test_an_error_of_a_thread_that_does_the_work_of_the_main_loop_ends_the_child():
+    class Broken(FakeBroker):
+        def exchange(self, settlements, claim):
+            if settlements and threading.current_thread() is not threading.main_thread():
+                raise RuntimeError("no such thing")
+            return super().exchange(settlements, claim)
+
+    settings = Settings(name="w", queues=("default",), threads=1)
+    child = Child("w.1", settings, FakeApplication(Broken(make_lease())), Board(settings.slots), Inbox())
+    with pytest.raises(RuntimeError, match="no such thing"):
+        child.run()
+
+
+def test_what_one_thread_does_the_main_loop_hears_of_in_time(start):
+    """The thread learns of a due time while the main loop has gone to sleep for longer."""
+    broker = FakeBroker(make_lease(1))
+    go = threading.Event()
+    start(FakeApplication(broker, lambda lease, control: go.wait(10) and Succeeded(b"{}")), threads=1)
+    wait_until(lambda: not broker.ready)
+    broker.next_due_ms = 50
+    broker.ready.append(make_lease(2))
+    broker.claims.clear()
+    go.set()
+    wait_until(lambda: settled(broker) == ["id1", "id2"])
+
+    broker.ready.append(make_lease(3))
+    begun = time.monotonic()
+    wait_until(lambda: "id3" in settled(broker))
+    assert time.monotonic() - begun < 0.5

@@ -1,8 +1,11 @@
-"""What can be started while the event loop is blocked."""
+"""How many leases a child may claim, and what becomes of those that it can't start."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
+
+import pytest
 
 from django_taskq.worker.board import Board
 from django_taskq.worker.outcomes import Succeeded
@@ -19,7 +22,7 @@ def test_while_a_coroutine_blocks_the_event_loop_nothing_is_started():
         return Succeeded(b"{}")
 
     inbox = Inbox()
-    pool = Pool(FakeApplication(None, body, coroutine=True), Board(8), inbox, "w.1", threads=4, coroutines=4)
+    pool = Pool(FakeApplication(None, body, coroutine=True), Board(8), inbox, inbox.put, "w.1", threads=4, coroutines=4)
     pool.start([make_lease()])
     assert pool.free_slots == 3
 
@@ -31,4 +34,52 @@ def test_while_a_coroutine_blocks_the_event_loop_nothing_is_started():
     wait_until(lambda: isinstance(inbox.get(timeout=10), Turn))
     pool.turned()
     assert not pool.is_blocked
+    assert pool.free_slots == 3
+
+
+@pytest.fixture
+def pool():
+    """A pool of 4 threads and 64 coroutines; leases of queue `c` are those of coroutines. All run until the end."""
+    go = threading.Event()
+
+    class Application(FakeApplication):
+        def is_coroutine(self, lease):
+            return lease.queue == "c"
+
+        async def aperform(self, lease, control):
+            await asyncio.get_running_loop().run_in_executor(None, go.wait, 10)
+
+    inbox = Inbox()
+    application = Application(None, lambda lease, control: go.wait(10))
+    yield Pool(application, Board(68), inbox, inbox.put, "w.1", threads=4, coroutines=64)
+    go.set()
+
+
+def leases(*queues):
+    return [make_lease(number, queue=queue) for number, queue in enumerate(queues)]
+
+
+def test_after_coroutines_alone_as_many_more_may_be_claimed(pool):
+    room = [pool.free_slots]
+    for _ in range(5):
+        assert not pool.start(leases(*"c" * room[-1]))
+        room.append(pool.free_slots)
+    assert room == [4, 4, 8, 16, 32, 0]
+
+
+def test_a_function_without_a_thread_is_left_and_no_more_are_claimed_than_there_are_threads(pool):
+    pool.start(leases("c", "c", "c", "c"))
+    pool.start(leases("c", "c", "c", "c"))
+    assert pool.free_slots == 8
+    claimed = leases("f", "f", "c", "f", "f", "f", "c", "f")
+
+    left = pool.start(claimed)
+
+    assert left == [claimed[5], claimed[7]]
+    assert pool.free_slots == 0
+
+
+def test_after_one_function_there_is_no_more_room_than_threads(pool):
+    pool.start(leases("c", "c", "c", "c"))
+    pool.start(leases("c", "c", "c", "f"))
     assert pool.free_slots == 3
