@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -54,20 +55,35 @@ class Worker:
         self._arguments = (*flags, "--shutdown-timeout", "5"), environment, log
         self._cwd = cwd
         self.process: WorkerProcess | None = None
+        self._since = 0.0
+        self._log_start = 0
 
     def start(self) -> None:
         flags, environment, log = self._arguments
         self.is_ordered_to_end = False
         self.process = WorkerProcess(flags, environment, log, settings="tests.chaos.project", cwd=self._cwd)
+        self._since = time.monotonic()
+        self._log_start = len(self.process.log)
         history.note("start", worker=self.name, process=self.process.pid)
 
     def collect(self) -> bool:
         """Note the end of the process; tell whether there is none any more."""
         if self.process is not None and (code := self.process.process.poll()) is not None:
-            history.note("exit", worker=self.name, code=code, ordered=self.is_ordered_to_end)
-            # Children notice the end of their supervisor by themselves; nobody waits for that here.
-            self.process = None
+            self._note_exit(code, self.is_ordered_to_end)
         return self.process is None
+
+    def stop(self) -> None:
+        """Let it end what it is about."""
+        if self.process is not None:
+            self._note_exit(self.process.stop(40), True)
+
+    def _note_exit(self, code: int, ordered: bool) -> None:
+        """Note an exit, and whether it came before the process was done with its start."""
+        assert self.process is not None
+        served = " serves " in self.process.log[self._log_start :]
+        history.note("exit", worker=self.name, code=code, ordered=ordered, since=self._since, served=served)
+        # Children notice the end of their supervisor by themselves; nobody waits for that here.
+        self.process = None
 
     def signal(self, number: int, ends: bool = False) -> None:
         if self.process is not None:

@@ -60,7 +60,5 @@ def _end(arena: Arena) -> None:
     with arena.looking_after():
         arena.manage("tests.chaos.observe", "wait")
     for worker in arena.workers:
-        if worker.process is not None:
-            note("exit", worker=worker.name, code=worker.process.stop(40), ordered=True)
-            worker.process = None
+        worker.stop()
     arena.manage("tests.chaos.observe", "read")

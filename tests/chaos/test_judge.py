@@ -411,13 +411,19 @@ class TestRun:
 
     @pytest.mark.parametrize(("ordered", "code"), [(False, 0), (False, 1), (False, -11), (True, 1)])
     def test_a_worker_that_ended_as_it_must_not(self, good, ordered, code):
-        good.add("exit", worker="worker-1", code=code, ordered=ordered)
+        good.add("exit", worker="worker-1", code=code, ordered=ordered, served=True, since=0)
         assert good.points() == ["worker"]
 
     @pytest.mark.parametrize("code", [0, 5, -9])
     def test_a_worker_that_ended_as_it_was_told(self, good, code):
         good.add("exit", worker="worker-1", code=code, ordered=True)
         assert good.points() == []
+
+    @pytest.mark.parametrize("served", [False, True])
+    def test_a_worker_that_could_not_start_without_its_database(self, good, served):
+        good.add("fault", kind="restart database", since=good.events[-1]["at"])
+        good.add("exit", worker="worker-1", code=1, ordered=False, served=served, since=100)
+        assert good.points() == ["worker"] * served
 
     def test_a_producer_that_failed(self, good):
         good.add("client exit", client="producer-1", code=1)
