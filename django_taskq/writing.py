@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 
-from django.db import connections, router
+from django.db import connections, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from . import rows
@@ -119,18 +119,32 @@ def _write_singly(
 def _write_somehow(connection: BaseDatabaseWrapper, row: Row, rule: Rule) -> Exception | None:
     """Write a row, if need be in ASCII, or without its texts; return None when that worked."""
     failure: Exception | None = None
-    for how, version in (("", copy), ("in ASCII", rows.plain), ("without its texts", rows.bare)):
+    for how, version in (("", copy), ("", copy), ("in ASCII", rows.plain), ("without its texts", rows.bare)):
         try:
             upsert(connection, [version(row)], rule=rule)
         except Exception as error:
-            failure = failure or error
             tidy(connection)
+            if failure is None and not _takes(connection, rows.bare(row), rule):
+                return error  # It isn't the texts.
+            failure = error if failure is None else failure
             continue
-        if failure:
+        if failure and how:
             shown = f"{type(failure).__name__}: {failure}"[:_SHOWN]
             logger.warning("The database refused the row of %s, so it is kept %s: %s", row.id, how, shown)
         return None
     return failure
+
+
+def _takes(connection: BaseDatabaseWrapper, row: Row, rule: Rule) -> bool:
+    """Tell whether a row could be written now; it isn't."""
+    try:
+        with transaction.atomic(using=connection.alias):
+            upsert(connection, [row], rule=rule)
+            transaction.set_rollback(True, using=connection.alias)
+    except Exception:
+        tidy(connection)
+        return False
+    return True
 
 
 def _answers(connection: BaseDatabaseWrapper) -> bool:

@@ -187,7 +187,7 @@ class PostgreSQL(Engine):
         settings = {
             "listen_addresses": "127.0.0.1",
             "fsync": "off",
-            "synchronous_commit": "off",
+            "synchronous_commit": "on",
             "full_page_writes": "off",
             "max_connections": "100",
         }
@@ -244,7 +244,7 @@ class MariaDB(Engine):
             "--bind-address=127.0.0.1",
             f"--socket={self.folder}/s",
             f"--pid-file={self.folder}/pid",
-            "--innodb-flush-log-at-trx-commit=0",
+            "--innodb-flush-log-at-trx-commit=2",
             "--skip-log-bin",
             "--character-set-server=utf8mb4",
             *self.options,

@@ -74,6 +74,11 @@ def count_up(name, until=""):
     return name
 
 
+@background(backoff=0, outbox=True)
+def count_in_outbox(name, until=""):
+    return count_up.func(name, until)
+
+
 @background(backoff=0)
 def count_then_fail(name, until=""):
     count_up.func(name, until)

@@ -6,10 +6,12 @@ import json
 from dataclasses import replace
 
 import pytest
-from django.db import connections
+from django.db import OperationalError, connections
 
+from django_taskq import writing
 from django_taskq.broker.records import ERROR_BYTES, AttemptError
 from django_taskq.rows import to_result
+from django_taskq.worker.endings import NotRecorded
 from django_taskq.writing import write_finished
 
 from .conftest import ALIAS, configured, on_each
@@ -142,3 +144,22 @@ def test_a_row_that_the_server_has_no_room_for_is_kept_without_its_texts(small_p
     kept = json.loads(stored(lost.lease).history)[0]
     assert (kept["error"], len(kept["message"])) == ("builtins.ValueError", 1000)
     assert caplog.text.count("so it is kept without its texts") == 2
+
+
+@on_each()
+@pytest.mark.parametrize("failures", [1, 2, 3])
+def test_a_database_that_takes_rows_again_in_between_gets_them_whole(database, monkeypatch, failures):
+    upsert, calls = writing.upsert, iter(range(100))
+
+    def failing(*args, **kwargs):
+        if next(calls) < failures:
+            raise OperationalError("away for a moment")
+        upsert(*args, **kwargs)
+
+    monkeypatch.setattr(writing, "upsert", failing)
+    ending = succeeded(lease(), "whole")
+    try:
+        write_finished([row(ending)])
+    except NotRecorded:
+        write_finished([row(ending)])
+    assert to_result(stored(ending.lease)).return_value == "whole"
