@@ -136,7 +136,7 @@ class Verdicts:
             raise NotRecorded(ids, error) from error
         for ending, row in zip(endings, made, strict=True):
             standing = said.get(row.id)
-            if standing is None or standing[:2] == (row.token, row.status) or _is_cancelled_both(ending, standing):
+            if standing is None or standing[:2] == (row.token, row.status):
                 yield ending
             else:
                 yield replace(ending, outcome=self._outcome(ending.lease, standing, alias))
@@ -203,10 +203,6 @@ def _by_alias(endings: Sequence[Ending]) -> Mapping[str, list[str]]:
         for alias in _aliases(ending.lease):
             ids[alias].append(ending.lease.id)
     return ids
-
-
-def _is_cancelled_both(ending: Ending, standing: Standing) -> bool:
-    return ending.state is State.CANCELLED and standing.status in (Status.CANCELLED, Status.DUPLICATE)
 
 
 def _tidy(alias: str) -> None:
