@@ -183,9 +183,8 @@ def to_result(row: TaskRecord) -> TaskResult:
 
 def find(record_id: str, alias: str, database: str | None = None) -> TaskResult | None:
     """Return the result that the row of a record stands for, if there is one; the router names the database."""
-    rows = TaskRecord.objects.using(database)
-    row = rows.filter(pk=record_id, backend=_storable(alias)[: _LENGTHS["backend"]]).first()
-    return None if row is None else to_result(row)
+    found = TaskRecord.objects.using(database).filter(pk=record_id, backend=_storable(alias)[: _LENGTHS["backend"]])
+    return next(map(to_result, found), None)
 
 
 def plain(row: Row) -> Row:
