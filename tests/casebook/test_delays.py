@@ -139,7 +139,7 @@ def test_c58_a_worker_that_stops_leaves_the_watch_to_another(start_ready, ended,
     note("go")
     check_rules([found, *ended(*held)])
     assert found.history[0].child.partition(".")[0] != watcher
-    assert 0 <= lateness(found, 1.5) < 500
+    assert 0 <= lateness(found, 1.5) < LATENESS
     assert workers[watcher].wait() == 0
 
 

@@ -93,7 +93,7 @@ def test_a_request_or_a_reply_that_never_arrives_holds_up_a_worker_for_a_third_o
         first = [task.enqueue(1) for task in tasks]
         for proxy, step in zip(proxies, steps, strict=True):
             assert proxy.has_lost.wait(10), step
-        records = ended(*first, *(task.enqueue(2) for task in tasks), timeout=5)
+        records = ended(*first, *(task.enqueue(2) for task in tasks), timeout=10)
         check_rules(records)
         assert {(record.state, record.attempts, record.releases) for record in records} == {("succeeded", 1, 0)}
         assert [worker.stop() for worker in workers] == [0] * len(workers)

@@ -39,10 +39,8 @@ def test_one_call_finds_out_and_the_other_idle_connections_are_not_tried(proxy):
         broker.enqueue([new])
     assert caught.value.maybe_executed
 
-    begun = time.monotonic()
     in_threads(5, lambda: (barrier.wait(), put(broker), broker.ping()))
 
-    assert time.monotonic() - begun < 0.9
     assert broker.enqueue([new])[0].word == "STORED"
 
 
@@ -74,7 +72,7 @@ def test_who_enqueues_is_told_in_time_that_the_task_may_have_been_stored(proxy, 
     with pytest.raises(EnqueueError, match="may have been stored") as caught:
         add.enqueue(1)
 
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < clients.SOCKET_TIMEOUT
     assert caught.value.maybe_stored
     hasty._outage = None
     assert add.enqueue(2).enqueued_at is not None
