@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import fcntl
+import gc
 import logging
 import multiprocessing
 import os
@@ -36,7 +37,11 @@ def serve(
     die_with_supervisor()
     inbox = Inbox()
     threading.Thread(target=_obey, args=(orders, inbox), name="orders", daemon=True).start()
-    Child(child, settings, connect(), board, inbox).run(adopted)
+    application = connect()
+    # What the project has loaded stays: the collector needn't look through it in the midst of tasks, nor write to pages
+    # that children share.
+    gc.freeze()
+    Child(child, settings, application, board, inbox).run(adopted)
 
 
 def ignore_group_signals() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import multiprocessing
 import os
 import re
@@ -190,6 +191,11 @@ def tell_lease(context, until="go"):
 def fail_with_much():
     large = ["x" * 100] * 1000 + [object() for _ in range(1000)]
     raise ValueError("y" * 20_000, len(large))
+
+
+@background
+def count_frozen():
+    return gc.get_freeze_count()
 
 
 @background

@@ -77,3 +77,9 @@ def test_c86_nothing_that_a_failed_task_held_is_kept(task, start_worker, ended):
 
     assert record.result == 0
     assert worker.stop() == 0
+
+
+def test_the_collector_passes_over_what_a_child_loaded_at_its_start(start_worker, ended):
+    result = jobs.count_frozen.enqueue()
+    start_worker()
+    assert ended(result)[0].result > 10_000
