@@ -152,8 +152,14 @@ class Broker:
         """Wait for work; return the queue whose marker was popped, which obliges to claim or `arm`, or None."""
         client = self._waiting or self.client
         timeout = min(max(seconds, 0.01), clients.LONGEST_WAIT)
+        markers = [self.keys.wake(check_queue_name(queue)) for queue in queues]
         with clients.translated(client):
-            popped = client.bzpopmin([self.keys.wake(check_queue_name(queue)) for queue in queues], timeout)
+            if hasattr(client, "send"):
+                (popped,) = client.send(self.keys.queues, [("BZPOPMIN", *markers, str(timeout))])
+                if isinstance(popped, Exception):
+                    raise popped
+            else:
+                popped = client.bzpopmin(markers, timeout)
         if popped is None:
             return None
         return str(popped[0].decode()).removesuffix(":wake").partition(":queue:")[2]
