@@ -81,7 +81,7 @@ class Worker:
         """Note an exit, and whether it came before the process was done with its start."""
         assert self.process is not None
         served = " serves " in self.process.log[self._log_start :]
-        history.note("exit", worker=self.name, code=code, ordered=ordered, since=self._since, served=served)
+        history.note("exit", worker=self.name, code=code, ordered=ordered, began=self._since, served=served)
         # Children notice the end of their supervisor by themselves; nobody waits for that here.
         self.process = None
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import signal
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -69,8 +70,16 @@ class Task:
     @property
     def last(self) -> set[str]:
         """What it is in the end, by record and row; where neither is left, how it ended before."""
-        kept = {one["state"] for one in (self.record,) if one} | {one["status"] for one in (self.row,) if one}
+        kept = {self.record["state"]} if self.record else set()
+        if self.row and not self.is_row_ahead:
+            kept.add(self.row["status"])
         return kept or {ENDINGS[one["script"]] for one in self.endings}
+
+    @property
+    def is_row_ahead(self) -> bool:
+        """Tell whether a row that nobody repairs says what a person wanted, of which Redis never heard."""
+        is_plain = self.row is not None and self.row["status"] == "waiting" and not self.row["outbox"]
+        return is_plain and any(act["verb"] == "retry" and act["word"] is None for act in self.acts)
 
     @property
     def has_ended(self) -> bool:
@@ -213,7 +222,10 @@ def everything_ends_once(history: History) -> Iterator[Violation]:
 
 @check
 def what_has_ended_stays_so(history: History) -> Iterator[Violation]:
-    """What a worker or a person ended is claimed by nobody, unless it was retried; with a row, it never begins."""
+    """What a worker or a person ended is claimed by nobody, unless it was retried.
+
+    After a loss it may be claimed again; if its row says that it succeeded or was cancelled, it doesn't begin.
+    """
     for task in history.tasks.values():
         has_row = task.row is not None and task.row["outbox"]
         cancels = [act for act in task.acts if act["verb"] != "retry" and act["word"] in ("DONE", "ASKED")]
@@ -222,7 +234,11 @@ def what_has_ended_stays_so(history: History) -> Iterator[Violation]:
                 continue
             if not history.forgot_between(end["sent"], claim["at"]):
                 yield Violation("ended twice", task.id, f"token {claim['token']} was claimed after its end")
-            elif has_row and any(begin["token"] == claim["token"] for begin in task.begins):
+            elif (
+                has_row
+                and end.get("script") != "bury"
+                and any(begin["token"] == claim["token"] for begin in task.begins)
+            ):
                 yield Violation("ended twice", task.id, f"it has a row, and began under {claim['token']} after its end")
 
 
@@ -359,7 +375,7 @@ def rows_and_records_agree(history: History) -> Iterator[Violation]:
     """Where there are both, they say the same; with rows kept, each ended record has one."""
     has_rows = any(task.row for task in history.tasks.values())
     for task in history.tasks.values():
-        if task.record is None or history.may_disagree(task):
+        if task.record is None or task.is_row_ahead or history.may_disagree(task):
             continue
         if task.row is None:
             if has_rows and task.record["state"] != "cancelled":
@@ -379,11 +395,10 @@ def no_key_leaks(history: History) -> Iterator[Violation]:
 
 
 def _could_not_start(history: History, end: Event) -> bool:
-    is_away = any(
-        fault["kind"].endswith("database") and fault["since"] < end["at"] and fault["at"] > end["since"]
+    return (end["code"], end["served"]) == (1, False) and any(
+        fault["kind"].endswith("database") and fault["since"] < end["at"] and fault["at"] > end["began"]
         for fault in history.others["fault"]
     )
-    return end["code"] == 1 and not end.get("served", True) and is_away
 
 
 @check
@@ -400,7 +415,7 @@ def workers_go_on(history: History) -> Iterator[Violation]:
         elif end["code"] not in (0, 5) and end["code"] >= 0:
             yield Violation("worker", end["worker"], f"it was told to end, and ended with {end['code']}")
     for end in history.others["client exit"]:
-        if end["code"] != 0:
+        if end["code"] not in (0, -signal.SIGTERM):
             yield Violation("worker", end["client"], f"it ended with {end['code']}")
     for left in history.others["not drained"]:
         yield Violation("worker", "queue", f"{left['count']} tasks were left, for instance {left['left'][:5]}")

@@ -46,7 +46,7 @@ def _open_rows() -> Iterator[str]:
     from django_taskq.models import TaskRecord
 
     if settings.HAS_DATABASE:
-        rows = TaskRecord.objects.filter(status__in=["waiting", "running"])
+        rows = TaskRecord.objects.filter(status__in=["waiting", "running"], is_outbox=True)
         yield from (f"{status} row {record_id}" for record_id, status in rows.values_list("id", "status"))
 
 

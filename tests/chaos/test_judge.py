@@ -54,7 +54,7 @@ class Forger:
 
     def points(self):
         """Judge it, as a run that came to its end."""
-        self.add("exit", worker="worker-0", code=0, ordered=True)
+        self.add("exit", worker="worker-0", code=0, ordered=True, served=True, began=0)
         self.add("drained", since=0)
         return [violation.point for violation in judge(self.events)]
 
@@ -173,6 +173,14 @@ class TestEndedTwice:
         charged.row()
         assert charged.points() == []
 
+    def test_with_a_row_a_dead_one_may_begin_again(self, forged):
+        forged.intent(task="outbox_fail", outbox=True)
+        forged.attempt(script="bury")
+        forged.lose()
+        forged.attempt(token=20, script="bury")
+        forged.row(status="dead", result=None)
+        assert forged.points() == []
+
     def test_with_a_row_it_began_again(self, charged):
         charged.lose()
         charged.attempt(token=20)
@@ -243,6 +251,14 @@ class TestPersons:
         forged.add("person", id="r", verb="retry", word="DONE")
         forged.record(state="waiting", result=None, history=[(1, 10, "ValueError")])
         assert forged.points() == ["lost"]
+
+    def test_redis_never_heard_of_a_retry_and_nobody_repairs_the_row(self, forged):
+        forged.intent(task="fail")
+        forged.attempt(script="bury")
+        forged.add("person", id="r", verb="retry", word=None)
+        forged.record(state="dead", result=None, history=[(1, 10, "ValueError")])
+        forged.row(status="waiting", result=None, outbox=False)
+        assert forged.points() == []
 
     def test_what_was_refused_to_a_person_changes_nothing(self, good):
         good.add("person", id="r", verb="retry", word="CHANGED")
@@ -411,18 +427,18 @@ class TestRun:
 
     @pytest.mark.parametrize(("ordered", "code"), [(False, 0), (False, 1), (False, -11), (True, 1)])
     def test_a_worker_that_ended_as_it_must_not(self, good, ordered, code):
-        good.add("exit", worker="worker-1", code=code, ordered=ordered, served=True, since=0)
+        good.add("exit", worker="worker-1", code=code, ordered=ordered, served=True, began=0)
         assert good.points() == ["worker"]
 
     @pytest.mark.parametrize("code", [0, 5, -9])
     def test_a_worker_that_ended_as_it_was_told(self, good, code):
-        good.add("exit", worker="worker-1", code=code, ordered=True)
+        good.add("exit", worker="worker-1", code=code, ordered=True, served=True, began=0)
         assert good.points() == []
 
     @pytest.mark.parametrize("served", [False, True])
     def test_a_worker_that_could_not_start_without_its_database(self, good, served):
         good.add("fault", kind="restart database", since=good.events[-1]["at"])
-        good.add("exit", worker="worker-1", code=1, ordered=False, served=served, since=100)
+        good.add("exit", worker="worker-1", code=1, ordered=False, served=served, began=100)
         assert good.points() == ["worker"] * served
 
     def test_a_producer_that_failed(self, good):
