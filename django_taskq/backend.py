@@ -10,6 +10,7 @@ from typing import Any, TypeGuard
 
 from asgiref.sync import sync_to_async
 from django.core.checks import CheckMessage
+from django.db import DatabaseError, InterfaceError
 
 from . import announcements, checks, registry, results
 from .arguments import to_json
@@ -231,8 +232,8 @@ class RedisBackend(BaseTaskBackend):
         )
         try:
             results.become(result, self.get_result(existing.id))
-        except (TaskResultDoesNotExist, TaskqError):
-            pass  # It ended meanwhile, or Redis went away: the answer above is what is known.
+        except (TaskResultDoesNotExist, TaskqError, DatabaseError, InterfaceError):
+            pass  # It ended meanwhile, or nobody can be asked: the answer above is what is known.
 
 
 def _pair(call: Call, index: int) -> tuple[Any, Any]:

@@ -127,7 +127,8 @@ def _said(record: Record, written: Status) -> dict[str, Any] | None:
     row = rows.from_record(record, "")
     closed = _closed(Status(row.status), None if row.finished_at is None else moment(row.finished_at))
     if record.state is State.DEAD:
-        return closed
+        began = None if row.started_at is None else moment(row.started_at)
+        return closed | {"attempts": row.attempts, "started_at": began}
     return closed | {name: getattr(row, name) for name in ("token", "attempts", "worker", "result", "history")}
 
 

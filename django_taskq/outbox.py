@@ -81,17 +81,13 @@ def send(backend: str, drafts: Sequence[Draft], push: Callable[[], None], on_com
     """
     alias = drafts[0][1].record_alias
     assert alias is not None, "only a record with a row has an outbox"
-    push = partial(_try, backend, push)
-
-    def insert_and_push() -> None:
-        _insert(backend, drafts, alias)
-        push()
-
     if is_open(alias):
         _insert(backend, drafts, alias)
-        after_commit(push, on_commit, alias)
-    elif not after_commit(insert_and_push, on_commit):
-        insert_and_push()
+        after_commit(partial(_try, backend, push), on_commit, alias)
+    # By then it may have an open transaction.
+    elif not after_commit(partial(send, backend, drafts, push, on_commit), on_commit):
+        _insert(backend, drafts, alias)
+        _try(backend, push)
 
 
 def close_duplicate(record: NewRecord) -> None:

@@ -16,14 +16,14 @@ from .outbox import OPEN, record_aliases
 
 #: Rows that are looked at in one statement.
 _PAGE = 500
-#: Words for records of which Redis holds nothing that is in a queue: their rows would bring them back.
-_NOWHERE = ("GONE", "LOST")
+#: Words for records that wait, or of which Redis holds nothing that is in a queue: their rows would bring them back.
+_MEANT = ("waiting", "GONE", "LOST")
 
 
 def purge(inspector: Inspector, queue: str, backend: str, keeps_records: bool) -> Iterator[list[str]]:
     """Cancel what waits in a queue now; yield a word for each of a page, as `Closing.cancel` does.
 
-    What only rows know of comes last: it wasn't pushed yet, or Redis has lost it.
+    What rows know of comes last: it wasn't pushed when Redis was asked what waits, or Redis has lost it.
     """
     began = timezone.now()
     closing = Closing(inspector, keeps_records)
@@ -34,9 +34,9 @@ def purge(inspector: Inspector, queue: str, backend: str, keeps_records: bool) -
     for alias in sorted(record_aliases(keeps_records)):
         for ids in _rows(alias, backend, queue, began):
             words = inspector.broker.states(ids)
-            nowhere = [record_id for record_id, word in zip(ids, words, strict=True) if word in _NOWHERE]
-            if nowhere:
-                yield closing.cancel(nowhere)
+            meant = [record_id for record_id, word in zip(ids, words, strict=True) if word in _MEANT]
+            if meant:
+                yield closing.cancel(meant)
 
 
 def has_rows(queue: str, backend: str, keeps_records: bool) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from django.db import connections
 from django.utils import timezone
 
-from django_taskq import background, registry
+from django_taskq import background, registry, results
 from django_taskq.broker.exceptions import BrokerUnavailable
 from django_taskq.broker.records import State
 from django_taskq.closing import Closing
@@ -143,12 +143,14 @@ class TestRetry:
         assert closing.retry([letter]) == ["CHANGED"]
         assert (row(letter[0]).status, is_open(letter[0])) == ("cancelled", False)
 
-    def test_a_letter_whose_key_was_taken_has_a_dead_row(self, closing, broker):
+    def test_a_letter_whose_key_was_taken_has_the_row_of_a_dead_one(self, closing, broker, inspector):
         letter = bury_one(broker, key="k", record_alias="default")
-        keep(letter[0], "dead")
+        began = inspector.record(letter[0]).started_at
+        keep(letter[0], "dead", attempts=1, started_at=results.moment(began))
+        before = TaskRecord.objects.values("status", "attempts", "started_at", "repair_at").get()
         put(broker, key="k")
         assert closing.retry([letter]) == ["TAKEN"]
-        assert (row(letter[0]).status, is_open(letter[0])) == ("dead", False)
+        assert TaskRecord.objects.values(*before).get() == before
 
 
 class TestCancel:

@@ -10,18 +10,20 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from asgiref.sync import async_to_sync
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, OperationalError, connection, transaction
 from django.db.transaction import TransactionManagementError, atomic
 from django.test import TestCase
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from django_taskq import registry
+from django_taskq.broker.settlements import Complete
 from django_taskq.compat import InvalidTask, TaskResultDoesNotExist, TaskResultStatus
 from django_taskq.models import TaskRecord
 from django_taskq.outbox import backlog
 from tests.app import tasks
 from tests.app.outboxes import kept, kept_elsewhere, no_push, row_of
+from tests.app.test_backend import claim
 from tests.app.test_commit import every_path, rolled_back
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "other"])
@@ -232,6 +234,26 @@ class TestDuplicates:
         assert second.id == first.id
         assert "left to a worker" in caplog.text
 
+    def test_one_whose_elder_can_not_be_looked_up_raises_nothing_after_the_commit(
+        self, outbox_backend, monkeypatch, redis_client
+    ):
+        first = kept.using(idempotency_key="k").enqueue(1)
+        (lease,) = claim(outbox_backend.broker)
+        outbox_backend.broker.exchange([Complete(lease, b"{}")], None)
+        redis_client.delete(f"{{taskq}}:log:{first.id}")  # as its TTL does, before that of the key
+        asked = []
+
+        def fail(*given):
+            asked.append(given)
+            raise OperationalError("gone away")
+
+        monkeypatch.setattr("django_taskq.rows.find", fail)
+        with atomic():
+            second = kept.using(idempotency_key="k").enqueue(2)
+
+        assert asked
+        assert (second.id, second.status) == (first.id, TaskResultStatus.SUCCESSFUL)
+
 
 class TestAliases:
     def test_a_row_is_where_the_task_says(self, backend, redis_client, inspector):
@@ -248,6 +270,15 @@ class TestAliases:
             assert count() == 0
 
         assert count() == 1
+        assert is_stored(redis_client, result)
+
+    def test_a_block_that_was_opened_by_then_defers_it_again(self, backend, redis_client):
+        with ExitStack() as blocks:
+            with atomic("other"):
+                result = kept.enqueue(1)
+                blocks.enter_context(atomic())
+            assert (count(), is_stored(redis_client, result)) == (1, False)
+
         assert is_stored(redis_client, result)
 
     def test_a_rollback_of_another_database_leaves_no_row(self, backend, redis_client):

@@ -195,6 +195,20 @@ class TestRows:
         repair()
         assert inspector.records(ids) == [None] * 3
 
+    def test_what_is_pushed_meanwhile_is_cancelled_too(self, outbox, broker, inspector, repair, monkeypatch):
+        ids = keep(put(broker, 2, record_alias="default"))
+        broker.client.flushall()
+        pages = purging._pages
+
+        def last_page(*given):
+            yield from pages(*given)
+            repair()
+
+        monkeypatch.setattr(purging, "_pages", last_page)
+        assert purge("q", "--yes") == "Cancelled 2 tasks in 'q'.\n"
+        assert statuses() == dict.fromkeys(ids, "cancelled")
+        assert states(inspector, ids) == {"cancelled": 2}
+
     def test_rows_of_what_runs_or_of_other_queues_stay_open(self, outbox, broker):
         lease = lease_one(broker, record_alias="default")
         keep([lease.id], "running")
