@@ -73,7 +73,7 @@ def start(alias: str, lease: Lease, child: str, backend: str) -> Standing | None
 def close(alias: str, row: Row) -> bool:
     """Let a row that was begun under the token of its end say that; False when another has it, or it is closed."""
     begun = TaskRecord.objects.using(alias).filter(pk=row.id, token=row.token, status=Status.RUNNING)
-    return bool(begun.update(**{name: value for name, value in _columns(row).items() if name in CHANGED}))
+    return bool(begun.update(**ending(row)))
 
 
 def read(alias: str, ids: Sequence[str]) -> Mapping[str, Standing]:
@@ -89,8 +89,13 @@ def read(alias: str, ids: Sequence[str]) -> Mapping[str, Standing]:
 def replace(alias: str, row: Row) -> None:
     """Let a row say what Redis holds of a record that has ended, but for one that says that it succeeded."""
     older = TaskRecord.objects.using(alias).filter(pk=row.id, token__lte=row.token).exclude(status=Status.SUCCEEDED)
-    older.update(**{name: value for name, value in _columns(row).items() if name in CHANGED})
+    older.update(**ending(row))
     commit(alias)
+
+
+def ending(row: Row) -> dict[str, Any]:
+    """Return what the end of a task changes in its row."""
+    return {name: value for name, value in _columns(row).items() if name in CHANGED}
 
 
 def reopen(alias: str, record_id: str, token: int, status: str) -> None:

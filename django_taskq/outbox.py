@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
@@ -12,11 +13,13 @@ from django.db import DatabaseError, InterfaceError, models, router, transaction
 from django.utils import timezone
 
 from . import registry
-from .broker.exceptions import EnqueueError
+from .broker.envelope import Envelope
+from .broker.exceptions import EnqueueError, UnreadableRecord
 from .broker.records import NewRecord
 from .commit import OnCommit, after_commit, is_open
 from .compat import TaskResult
 from .models import TaskRecord
+from .results import milliseconds_of
 from .task import BackgroundTask, as_background
 
 logger = logging.getLogger("django_taskq")
@@ -88,6 +91,31 @@ def send(backend: str, drafts: Sequence[Draft], push: Callable[[], None], on_com
     elif not after_commit(partial(send, backend, drafts, push, on_commit), on_commit):
         _insert(backend, drafts, alias)
         _try(backend, push)
+
+
+def record_of(row: TaskRecord, now_ms: int, key_ttl_ms: int) -> NewRecord:
+    """Return what was enqueued; of a delay, what is left of it, or all when the clocks contradict each other.
+
+    `now_ms` is the time on Redis's clock.
+    """
+    try:
+        due_at = Envelope.from_bytes(row.envelope.encode()).run_after or 0
+    except UnreadableRecord:
+        due_at = 0
+    if row.delay_ms:
+        # By the clock that says less, since a task never starts before its time.
+        passed = min(time.time() * 1000, now_ms) - milliseconds_of(row.enqueued_at)
+        due_at = max(due_at, round(now_ms + min(max(row.delay_ms - passed, 0), row.delay_ms)))
+    return NewRecord(
+        id=row.pk,
+        queue=row.queue,
+        envelope=row.envelope.encode(),
+        priority=row.priority,
+        at_ms=due_at,
+        key=row.idempotency_key or None,
+        key_ttl_ms=key_ttl_ms,
+        record_alias=row._state.db,
+    )
 
 
 def close_duplicate(record: NewRecord) -> None:

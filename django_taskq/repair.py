@@ -21,16 +21,15 @@ from datetime import datetime, timedelta
 from django.db import DatabaseError, connections, reset_queries, router, transaction
 from django.db.models import QuerySet
 
-from . import results, rows
+from . import fence, results, rows
 from .broker.broker import Broker
-from .broker.envelope import Envelope
-from .broker.exceptions import BrokerUnavailable, ConfigurationError, OutOfMemory, TaskqError, UnreadableRecord
+from .broker.exceptions import BrokerUnavailable, ConfigurationError, OutOfMemory, TaskqError
 from .broker.inspector import Inspector
 from .broker.records import Enqueued, NewRecord, Record, Repaired, State
 from .compat import signals
 from .conf import Options
 from .models import TaskRecord
-from .outbox import OPEN, record_aliases
+from .outbox import OPEN, record_aliases, record_of
 from .worker.outage import Outage
 
 logger = logging.getLogger("django_taskq.worker")
@@ -63,16 +62,20 @@ class Repair:
         self._found: set[str] = set()
         self._looks_at = 0.0
         self._outages: dict[str, Outage] = {}
+        #: When a database that was away may be tried again: its answer may be long in coming.
+        self._resumes_at: dict[str, float] = {}
 
     def work(self) -> float:
         """Repair for a while, and return the seconds until the next round."""
-        if time.monotonic() >= self._looks_at:
+        looks = time.monotonic() >= self._looks_at
+        if looks:
             self._found |= {alias for alias in connections if self._holds_rows(alias)}
             self._looks_at = time.monotonic() + LOOK
         asked_at = time.monotonic()
         repaired = self._broker.repaired()
         aliases = record_aliases(self._conf.records == "outbox") | self._found | repaired.marks.keys()
-        return min((self._visit(alias, repaired, asked_at) for alias in aliases & {*connections}), default=LONG_IDLE)
+        pauses = [self._visit(alias, repaired, asked_at, looks) for alias in aliases & {*connections}]
+        return min(pauses, default=LONG_IDLE)
 
     def _holds_rows(self, alias: str) -> bool:
         """Tell whether a database has open rows, whatever is declared here; one that can't be asked has none."""
@@ -83,16 +86,21 @@ class Repair:
         finally:
             _close(alias)
 
-    def _visit(self, alias: str, repaired: Repaired, asked_at: float) -> float:
+    def _visit(self, alias: str, repaired: Repaired, asked_at: float, looks: bool) -> float:
+        if (pause := self._resumes_at.get(alias, 0.0) - time.monotonic()) > 0:
+            return pause
         outage = self._outages.setdefault(alias, Outage(logger, "Repair", LONGEST_PAUSE, f"The database {alias!r}"))
         try:
-            is_done = Pass(alias, self._backend, self._sender, self._conf, self._broker).run(repaired, asked_at)
+            work = Pass(alias, self._backend, self._sender, self._conf, self._broker, looks)
+            is_done = work.run(repaired, asked_at)
             connections[alias].close_if_unusable_or_obsolete()
         except TaskqError:
             raise
         except Exception as error:
             _close(alias)
-            return outage.failed(error)
+            pause = outage.failed(error)
+            self._resumes_at[alias] = time.monotonic() + pause
+            return pause
         finally:
             reset_queries()
         outage.over()
@@ -100,14 +108,20 @@ class Repair:
 
 
 class Pass:
-    """Asks about the rows of one database that are due, or of all when Redis may have lost something."""
+    """Asks about the rows of one database that are due, or of all when Redis may have lost something.
 
-    def __init__(self, alias: str, backend: str, sender: type, conf: Options, broker: Broker) -> None:
+    With `looks` also about those that whoever wrote them put off too long, since its clock was wrong.
+    """
+
+    def __init__(
+        self, alias: str, backend: str, sender: type, conf: Options, broker: Broker, looks: bool = False
+    ) -> None:
         self._alias = alias
         self._backend = backend
         self._sender = sender
         self._key_ttl_ms = conf.idempotency_ttl_ms
         self._broker = broker
+        self._looks = looks
         #: What is added to the monotonic clock to get that of Redis, in ms.
         self._ahead_ms = (time.time() - time.monotonic()) * 1000
         #: Since when Redis may have lost something: all rows that weren't asked about since then are.
@@ -120,6 +134,7 @@ class Pass:
         `asked_at` is the moment of `time.monotonic` at which Redis was asked what it is.
         """
         self._ahead_ms = repaired.now - asked_at * 1000
+        ends_at = time.monotonic() + ROUND
         mark = self._begin(repaired)
         try:
             while True:
@@ -130,7 +145,7 @@ class Pass:
                         # Unless it was emptied meanwhile: then another mark is there, or none.
                         self._broker.repaired(self._alias, mark, repaired.server_id)
                     return True
-                if time.monotonic() >= asked_at + ROUND:
+                if time.monotonic() >= ends_at:
                     return False
         finally:
             if self._pushed:
@@ -161,11 +176,14 @@ class Pass:
         if skips:
             rows = rows.select_for_update(skip_locked=True)
         with transaction.atomic(using=self._alias) if skips else nullcontext():
-            taken = [*rows.filter(repair_at__lte=now)[:PAGE]]
+            # What was taken before the loss may have been asked about before it, too.
+            due_by = now if self._since is None else max(now, self._since + TAKEN - results.MILLISECOND)
+            taken = [*rows.filter(repair_at__lte=due_by)[:PAGE]]
             if self._since is not None and len(taken) < PAGE:
                 # What was taken, or inserted, a moment ago is asked about within the minute anyway.
                 rest = rows.filter(repair_at__gt=until, repair_at__lt=self._since + INTERVAL)
                 taken += rest[: PAGE - len(taken)]
+            if (self._looks or self._since is not None) and len(taken) < PAGE:
                 # The clock of whoever inserted these is wrong.
                 taken += rows.filter(repair_at__gt=until + INTERVAL)[: PAGE - len(taken)]
             if taken:
@@ -178,20 +196,20 @@ class Pass:
         try:
             for record_id, word in zip(taken, self._broker.states(taken), strict=True):
                 found[word].append(record_id)
-            self._later([record_id for state in _ALIVE for record_id in found[state]])
+            self._later([record_id for state in _ALIVE for record_id in found[state]], until)
             self._close_duplicates(found["TAKEN"])
             self._close([record_id for state in _ENDED for record_id in found[state]])
             missing = [*found["GONE"], *found["LOST"]]
             for start in range(0, len(missing), CHUNK):
-                self._push(missing[start : start + CHUNK])
+                self._push(missing[start : start + CHUNK], until)
         except TaskqError:
             self._rows(taken).filter(repair_at=until).update(repair_at=self._now())
             raise
 
-    def _push(self, ids: Sequence[str]) -> None:
+    def _push(self, ids: Sequence[str], until: datetime) -> None:
         rows = {row.pk: row for row in self._rows(ids)}
-        pushed = self._enqueue([self._record(row) for row in rows.values()])
-        self._later([key for key, one in pushed.items() if one.state in _ALIVE])
+        pushed = self._enqueue([record_of(row, self._now_ms(), self._key_ttl_ms) for row in rows.values()])
+        self._later([key for key in rows if key not in pushed or pushed[key].state in _ALIVE], until)
         self._close_duplicates([key for key, one in pushed.items() if one.word == "TAKEN"])
         for key, one in pushed.items():
             if one.word == "STORED":
@@ -209,39 +227,16 @@ class Pass:
             if len(records) > 1:
                 return {key: one for record in records for key, one in self._enqueue([record]).items()}
             logger.error("The row of %s can't be pushed: %s", records[0].id, error)
-            self._later([records[0].id])
             return {}
-
-    def _record(self, row: TaskRecord) -> NewRecord:
-        """Return what was enqueued; of a delay, what is left of it, or all when the clocks contradict each other."""
-        try:
-            due_at = Envelope.from_bytes(row.envelope.encode()).run_after or 0
-        except UnreadableRecord:
-            due_at = 0
-        if row.delay_ms:
-            # By the clock that says less, since a task never starts before its time.
-            now = min(time.time() * 1000, self._now_ms())
-            remaining = row.delay_ms - (now - results.milliseconds_of(row.enqueued_at))
-            due_at = max(due_at, round(self._now_ms() + min(max(remaining, 0), row.delay_ms)))
-        return NewRecord(
-            id=row.pk,
-            queue=row.queue,
-            envelope=row.envelope.encode(),
-            priority=row.priority,
-            at_ms=due_at,
-            key=row.idempotency_key or None,
-            key_ttl_ms=self._key_ttl_ms,
-            record_alias=self._alias,
-        )
 
     def _announce(self, row: TaskRecord, enqueued: Enqueued) -> None:
         result = rows.to_result(row)
         results.change(result, enqueued_at=results.moment(enqueued.enqueued_at))
         signals.task_enqueued.send_robust(self._sender, task_result=result)
 
-    def _later(self, ids: Sequence[str]) -> None:
-        """Leave rows that are right for an hour."""
-        self._rows(ids).update(repair_at=self._now() + INTERVAL)
+    def _later(self, ids: Sequence[str], until: datetime) -> None:
+        """Leave rows that are right, and still ours, for an hour."""
+        self._rows(ids).filter(repair_at=until).update(repair_at=self._now() + INTERVAL)
 
     def _close_duplicates(self, ids: Sequence[str]) -> None:
         duplicate = TaskRecord.Status.DUPLICATE
@@ -257,14 +252,8 @@ class Pass:
     def _close_as(self, record: Record) -> None:
         said = rows.from_record(record, self._backend)
         for version in (said, rows.plain(said), rows.bare(said)):
-            columns = {name: getattr(version, name) for name in ("status", "token", "attempts", "worker", "result")}
-            times = {
-                name: None if (ms := getattr(version, name)) is None else results.moment(ms)
-                for name in ("started_at", "last_attempted_at", "finished_at", "repair_at")
-            }
             try:
-                found = self._rows([record.id]).filter(token__lte=version.token)
-                found.update(**columns, **times, history=version.history)
+                self._rows([record.id]).filter(token__lte=version.token).update(**fence.ending(version))
                 return
             except DatabaseError as error:
                 failure = error
