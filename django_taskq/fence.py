@@ -15,7 +15,7 @@ from django.utils import timezone
 from . import rows
 from .broker.records import Lease
 from .models import TaskRecord
-from .outbox import OPEN, RELAY_DELAY
+from .outbox import OPEN, RELAY_DELAY, insert
 from .results import moment
 from .rows import Row
 from .upsert import CHANGED
@@ -127,8 +127,7 @@ def is_conflict(error: BaseException) -> bool:
 
 def _insert(alias: str, row: Row, is_outbox: bool) -> None:
     repair_at = timezone.now() + RELAY_DELAY if is_outbox else None
-    made = TaskRecord(**{**_columns(row), "is_outbox": is_outbox, "repair_at": repair_at})
-    made.save(using=alias, force_insert=True)
+    insert(TaskRecord(**{**_columns(row), "is_outbox": is_outbox, "repair_at": repair_at}), alias)
 
 
 def _columns(row: Row) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db import DatabaseError, InterfaceError, models, router, transaction
 from django.utils import timezone
@@ -127,13 +127,21 @@ def close_duplicate(record: NewRecord) -> None:
         logger.warning("The row of %s, a duplicate, is left to a worker: %s", record.id, error)
 
 
+def insert(row: TaskRecord, alias: str) -> None:
+    """Insert a row in one statement, without the signals of `save`, whose receivers may enqueue tasks themselves."""
+    query: Any = TaskRecord.objects.using(alias)
+    with transaction.mark_for_rollback_on_error(using=alias):
+        # `save` and `bulk_create` call this, and the latter begins a transaction before.
+        query._insert([row], fields=TaskRecord._meta.concrete_fields, using=alias)
+
+
 def _insert(backend: str, drafts: Sequence[Draft], alias: str) -> None:
     now = timezone.now()
     rows = [_row(backend, result, record) for result, record in drafts]
     for row in rows:
         row.enqueued_at, row.repair_at = now, now + RELAY_DELAY
     if len(rows) == 1:
-        rows[0].save(using=alias, force_insert=True)
+        insert(rows[0], alias)
         return
     with transaction.atomic(using=alias, savepoint=False):
         for batch in _batches(rows):

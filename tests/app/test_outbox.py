@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from asgiref.sync import async_to_sync
 from django.db import IntegrityError, OperationalError, connection, transaction
+from django.db.models.signals import post_save
 from django.db.transaction import TransactionManagementError, atomic
 from django.test import TestCase
 from django.test.utils import CaptureQueriesContext
@@ -127,6 +128,19 @@ def test_many_are_inserted_in_bulk(backend, redis_client):
     assert commands(redis_client) - before == usual
     assert count() == 701
     assert all(result.enqueued_at for result in results)
+
+
+@every_path
+def test_a_row_sends_no_signal_of_models_whose_receivers_may_enqueue(backend, path):
+    def enqueue(**given):
+        kept.enqueue(1)
+
+    post_save.connect(enqueue)
+    try:
+        path(kept)
+    finally:
+        post_save.disconnect(enqueue)
+    assert count() > 0
 
 
 def test_many_are_inserted_together_or_not_at_all(backend, redis_client, monkeypatch):
