@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import datetime, timedelta
 
-from django.db import DatabaseError, connections, reset_queries, router, transaction
+from django.db import DatabaseError, OperationalError, connections, reset_queries, router, transaction
 from django.db.models import QuerySet
 
 from . import fence, results, rows
@@ -42,7 +42,10 @@ TAKEN = timedelta(seconds=60)
 PAGE, CHUNK = 500, 64
 #: Seconds that one round takes, then its pause when more is to be done, when not, and where there is no outbox.
 ROUND, PAUSE, IDLE, LONG_IDLE = 1.0, 0.05, 5.0, 60.0
-#: Seconds between two looks for rows in databases of which nothing says here that they have an outbox.
+#: Seconds between two looks for rows in a database of which nothing says here that it has an outbox, since its tasks
+#: may be declared in modules that no supervisor imports.
+SEEK = 60.0
+#: Seconds between two looks for what is beyond all rules: a database without the table, a row put off too long.
 LOOK = 3600.0
 #: Seconds to wait, at most, for a database that is away.
 LONGEST_PAUSE = 30.0
@@ -61,6 +64,7 @@ class Repair:
         self._broker = broker
         self._found: set[str] = set()
         self._looks_at = 0.0
+        self._seeks_at: dict[str, float] = {}
         self._outages: dict[str, Outage] = {}
         #: When a database that was away may be tried again: its answer may be long in coming.
         self._resumes_at: dict[str, float] = {}
@@ -69,22 +73,29 @@ class Repair:
         """Repair for a while, and return the seconds until the next round."""
         looks = time.monotonic() >= self._looks_at
         if looks:
-            self._found |= {alias for alias in connections if self._holds_rows(alias)}
             self._looks_at = time.monotonic() + LOOK
         asked_at = time.monotonic()
         repaired = self._broker.repaired()
         aliases = record_aliases(self._conf.records == "outbox") | self._found | repaired.marks.keys()
+        aliases |= {alias for alias in {*connections} - aliases if self._holds_rows(alias)}
         pauses = [self._visit(alias, repaired, asked_at, looks) for alias in aliases & {*connections}]
         return min(pauses, default=LONG_IDLE)
 
     def _holds_rows(self, alias: str) -> bool:
-        """Tell whether a database has open rows, whatever is declared here; one that can't be asked has none."""
-        try:
-            return router.allow_migrate_model(alias, TaskRecord) and _asked_about(alias, self._backend).exists()
-        except Exception:
+        """Look now and then whether a database has open rows, whatever is declared here."""
+        if time.monotonic() < self._seeks_at.get(alias, 0.0):
             return False
+        self._seeks_at[alias] = time.monotonic() + SEEK
+        try:
+            if router.allow_migrate_model(alias, TaskRecord) and _asked_about(alias, self._backend).exists():
+                self._found.add(alias)
+        except OperationalError:
+            pass  # it is away
+        except Exception:  # it has no such table, and notes each question
+            self._seeks_at[alias] = time.monotonic() + LOOK
         finally:
             _close(alias)
+        return alias in self._found
 
     def _visit(self, alias: str, repaired: Repaired, asked_at: float, looks: bool) -> float:
         if (pause := self._resumes_at.get(alias, 0.0) - time.monotonic()) > 0:

@@ -9,7 +9,7 @@ from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
-from django.db import OperationalError, connection, connections
+from django.db import OperationalError, ProgrammingError, connection, connections
 from django.utils import timezone
 
 from django_taskq import registry, repair, results
@@ -279,7 +279,7 @@ class TestBounds:
         with blocked("default"), blocked("other"):
             assert work() == repair.LONG_IDLE
 
-    def test_rows_are_found_whatever_is_declared_here(self, with_options, redis_client, monkeypatch):
+    def test_rows_are_found_whatever_is_declared_here(self, with_options, monkeypatch, elapse):
         monkeypatch.setattr(registry, "tasks", lambda: [tasks.add])
         backend = with_options(records="none")
         work = duty(backend).work
@@ -289,13 +289,34 @@ class TestBounds:
 
         work()
         assert word(backend, result) == "GONE"
-        duty(backend).work()  # a worker that starts, or looks again after an hour
+        elapse(repair.SEEK)
+        work()
         assert word(backend, result) == "waiting"
 
         result = unpushed(backend, kept_elsewhere)
         make_due("other")
-        work()  # the other one noted it in Redis
+        other = duty(backend)
+        monkeypatch.setattr(other, "_holds_rows", lambda alias: False)
+        other.work()  # the first one noted it in Redis
         assert word(backend, result) == "waiting"
+
+    def test_a_database_without_the_table_is_left_alone(self, with_options, monkeypatch, elapse):
+        monkeypatch.setattr(registry, "tasks", lambda: [tasks.add])
+        work = duty(with_options(records="none")).work
+
+        def refuse(execute, sql, *given):
+            asked.append(sql)
+            raise ProgrammingError("no such table")
+
+        asked = []
+        with connection.execute_wrapper(refuse):
+            work()
+            elapse(repair.SEEK)
+            work()
+            assert len(asked) == 1
+            elapse(repair.LOOK)
+            work()
+            assert len(asked) == 2
 
     def test_a_mark_of_a_database_that_is_none_is_passed_over(self, backend, redis_client):
         redis_client.hset("{taskq}:repaired", "gone", "x")
