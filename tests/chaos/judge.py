@@ -64,8 +64,9 @@ class Task:
 
     @property
     def first_claims(self) -> list[Event]:
-        """The first claim of each token: a child that asks again gets the same lease again."""
-        return list({one["token"]: one for one in sorted(self.claims, key=lambda one: -one["sent"])}.values())
+        """The first claim of each token, in their order: a child that asks again gets the same lease again."""
+        firsts = {one["token"]: one for one in sorted(self.claims, key=lambda one: -one["sent"])}
+        return sorted(firsts.values(), key=lambda one: one["sent"])
 
     @property
     def last(self) -> set[str]:
@@ -232,6 +233,8 @@ def what_has_ended_stays_so(history: History) -> Iterator[Violation]:
         for end, claim in itertools.product((*task.endings, *cancels), task.first_claims):
             if claim["sent"] < end["at"] or task.is_reopened_between(end["sent"], claim["at"]):
                 continue
+            if end["word"] == "ASKED" and claim is task.first_claims[0]:
+                continue  # It was leased when it was asked to end, and whoever claimed it asks again for the answer.
             if not history.forgot_between(end["sent"], claim["at"]):
                 yield Violation("ended twice", task.id, f"token {claim['token']} was claimed after its end")
             elif (

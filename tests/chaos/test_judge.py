@@ -218,6 +218,7 @@ class TestPersons:
     @pytest.mark.parametrize(("verb", "word"), [("cancel", "DONE"), ("cancel", "ASKED"), ("discard", "DONE")])
     def test_what_a_person_ended_is_claimed_again(self, forged, verb, word):
         forged.intent()
+        forged.attempt(token=5, script=None)
         forged.add("person", id="r", verb=verb, word=word)
         forged.attempt()
         assert forged.points() == ["ended twice"]
@@ -228,6 +229,12 @@ class TestPersons:
         forged.add("person", id="r", verb="cancel", word="ASKED")
         forged.add("claim", id="r", token=10, attempt=1, child="k")
         forged.settle(10)
+        assert forged.points() == []
+
+    def test_what_a_person_asked_to_end_was_claimed_without_an_answer(self, forged):
+        forged.intent()
+        forged.add("person", id="r", verb="cancel", word="ASKED")
+        forged.attempt()
         assert forged.points() == []
 
     def test_what_a_person_ended_is_brought_back_after_a_loss(self, forged):
