@@ -12,7 +12,7 @@ from .application import RowStore
 from .endings import Ending
 from .outage import Outage
 from .pool import Inbox
-from .rows import Rows
+from .rows import Rows, is_fenced
 from .run import Run
 
 logger = logging.getLogger("django_taskq.worker")
@@ -38,7 +38,8 @@ class RowWriter:
         self.runs_adopted = False
         #: What was taken and isn't back.
         self.pending = 0
-        #: Whether the database takes no rows. Claiming more would only make more that waits for them.
+        #: Whether the database takes no rows. Claiming more would only make more that waits for them; but what has had
+        #: one from the start isn't begun without its database, which may be another than all else needs.
         self.is_away = False
         self._inbox = inbox
         self._rows = Rows(store)
@@ -117,8 +118,9 @@ class RowWriter:
         if self.is_away and not runs:
             self._rows.probe()
         error = self._rows.error
-        self.is_away = error is not None
+        is_away = any(not is_fenced(run.lease) for run in runs.values()) or (self.is_away and not runs)
+        self.is_away = error is not None and is_away
         if error is not None:
             return [*runs.values()], self._outage.failed(error)
         self._outage.over()
-        return [*runs.values()], None
+        return [*runs.values()], PAUSE_AFTER_FAILURE if self._rows.has_wrong else None

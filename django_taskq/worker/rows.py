@@ -51,7 +51,7 @@ class Rows:
             if ending.key in told or self.error is None or ending.lease.id not in self.error.ids:
                 ready.append(told.get(ending.key, ending))
             # Where a row has the last word, Redis is told nothing without it.
-            elif _is_fenced(ending.lease) or now - self._since.setdefault(ending.key, now) < PATIENCE:
+            elif is_fenced(ending.lease) or now - self._since.setdefault(ending.key, now) < PATIENCE:
                 again.append(ending)
             else:
                 del self._since[ending.key]
@@ -89,11 +89,16 @@ class Rows:
 
     def keeps(self, lease: Lease) -> bool:
         """Tell whether a record has a row when it has ended."""
-        return self._store is not None and (self._store.keeps_all or _is_fenced(lease))
+        return self._store is not None and (self._store.keeps_all or is_fenced(lease))
 
     def wants(self, ending: Ending) -> bool:
         """Tell whether the row of an ending is to be written."""
         return ending.state is not None and self.keeps(ending.lease) and not _is_recorded(ending)
+
+    @property
+    def has_wrong(self) -> bool:
+        """Whether rows are still to be set right."""
+        return bool(self._wrong)
 
     def heed(self, ending: Ending, word: str) -> None:
         """Note an ending if Redis's answer contradicts the row that was written for it, or not written."""
@@ -101,7 +106,7 @@ class Rows:
             self.note_wrong(ending)
 
     def is_wrong(self, ending: Ending, word: str) -> bool:
-        if not self.keeps(ending.lease) or (_is_fenced(ending.lease) and _is_recorded(ending)):
+        if not self.keeps(ending.lease) or (is_fenced(ending.lease) and _is_recorded(ending)):
             return False
         if word == "CANCELLED":
             return ending.state is not State.CANCELLED
@@ -126,7 +131,7 @@ class Rows:
         return len(wrong) - len(self._wrong)
 
 
-def _is_fenced(lease: Lease) -> bool:
+def is_fenced(lease: Lease) -> bool:
     """Tell whether a record has had a row since it was enqueued, which has the last word."""
     return lease.head.record_alias is not None
 

@@ -265,6 +265,17 @@ def test_a_child_claims_nothing_while_the_database_is_away(store, start, monkeyp
     assert "The database answers again" in caplog.text
 
 
+def test_a_database_that_only_some_rows_need_holds_up_no_claims(store, start, caplog):
+    store.refused = {"id1"}
+    broker = FakeBroker(fenced(make_lease(1)), make_lease(2))
+    start(broker)
+    wait_until(lambda: "The database takes no rows" in caplog.text)
+    broker.wake(make_lease(3))
+    wait_until(lambda: len(by_kind(broker, Complete)) == 2)
+    store.refused = set()
+    wait_until(lambda: len(by_kind(broker, Complete)) == 3)
+
+
 def test_a_child_that_is_told_to_stop_writes_its_rows_first(store, start):
     store.is_away = True
     broker = FakeBroker(make_lease(1))
@@ -285,6 +296,26 @@ def test_a_child_corrects_a_row_whose_lease_was_lost(store, start):
     _, inbox, thread = start(broker)
     wait_until(lambda: store.corrected)
     assert [each.lease.id for each in store.corrected] == ["id1"]
+    inbox.put(Stop())
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def test_a_row_that_could_not_be_corrected_is_when_its_database_is_back(store, start, monkeypatch):
+    monkeypatch.setattr("django_taskq.worker.row_writer.PAUSE_AFTER_FAILURE", 0.01)
+    correct, failures = store.correct, []
+
+    def fail(endings):
+        if len(failures) < 3:
+            failures.append(endings)
+            raise NotRecorded(["id1"], OSError("away"))
+        correct(endings)
+
+    store.correct = fail
+    broker = FakeBroker(make_lease(1))
+    broker.answers = {"id1": "LEASE_LOST"}
+    _, inbox, thread = start(broker)
+    wait_until(lambda: store.corrected)
     inbox.put(Stop())
     thread.join(10)
     assert not thread.is_alive()
