@@ -13,6 +13,7 @@ from .broker.broker import Broker
 from .broker.inspector import Inspector
 from .broker.records import Record
 from .models import TaskRecord
+from .outbox import record_aliases
 from .results import moment
 from .rows import Row
 from .upsert import Rule
@@ -66,15 +67,19 @@ class Recorder:
         write_finished(ended, rule=Rule.OVERRULE)
 
     def probe(self) -> None:
-        """See whether the database takes rows, or raise `NotRecorded`."""
-        connection = _connection()
-        try:
-            # No record has such an id; where nothing may be written, this is refused all the same.
-            TaskRecord.objects.using(connection.alias).filter(pk="").update(token=0)
-        except Exception as error:
-            raise NotRecorded([], error) from error
-        finally:
-            tidy(connection)
+        """See whether the database of all rows takes some, or one of those of single tasks; or raise `NotRecorded`."""
+        cause: Exception | None = None
+        for alias in {router.db_for_write(TaskRecord)} if self.keeps_all else record_aliases(False) & {*connections}:
+            try:
+                # No record has such an id; where nothing may be written, this is refused all the same.
+                TaskRecord.objects.using(alias).filter(pk="").update(token=0)
+                return
+            except Exception as error:
+                cause = error
+            finally:
+                tidy(connections[alias])
+        if cause is not None:
+            raise NotRecorded([], cause) from cause
 
     def rest(self) -> None:
         """Do nothing for a while: connections that Django would close after a request are closed."""

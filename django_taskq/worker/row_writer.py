@@ -38,8 +38,7 @@ class RowWriter:
         self.runs_adopted = False
         #: What was taken and isn't back.
         self.pending = 0
-        #: Whether the database takes no rows. Claiming more would only make more that waits for them; but what has had
-        #: one from the start isn't begun without its database, which may be another than all else needs.
+        #: Whether the database takes no rows. Claiming more would only make more that waits for them.
         self.is_away = False
         self._inbox = inbox
         self._rows = Rows(store)
@@ -115,11 +114,12 @@ class RowWriter:
             run = runs.pop(ending.key)
             run.ending, run.outcome = ending, ending.outcome
             self._inbox.put(Written(run))
-        if self.is_away and not runs:
-            self._rows.probe()
         error = self._rows.error
-        is_away = any(not is_fenced(run.lease) for run in runs.values()) or (self.is_away and not runs)
-        self.is_away = error is not None and is_away
+        if (error is not None or self.is_away) and all(is_fenced(run.lease) for run in runs.values()):
+            # What has had a row from the start may need another database than all else.
+            self._rows.probe()
+        self.is_away = self._rows.error is not None
+        error = error or self._rows.error
         if error is not None:
             return [*runs.values()], self._outage.failed(error)
         self._outage.over()

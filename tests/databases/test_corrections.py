@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from django.db import connections
 
+from django_taskq import recording
 from django_taskq.broker.records import AttemptError, Claim
 from django_taskq.models import TaskRecord
 from django_taskq.recording import Recorder
@@ -15,6 +16,7 @@ from tests.broker.helpers import lapse
 from . import jobs
 from .conftest import agrees, on_each
 from .made import CHILD
+from .routing import ToRecords
 
 ERROR = AttemptError("builtins.OSError", "no", "Traceback: no")
 DONE, AGAIN, DEAD = Succeeded(b'{"result":42}'), Failed(ERROR, 0), Failed(ERROR, None)
@@ -152,6 +154,17 @@ def test_a_row_that_cannot_be_made_costs_the_others_nothing(recorder, broker, cl
     assert recorded.endings == [endings[0], endings[2]]
     assert recorded.error.ids == {broken.lease.id}
     assert [row_of(ending.lease) is not None for ending in endings] == [True, False, True]
+
+
+def test_of_the_databases_of_single_tasks_one_is_enough_to_go_on(broker, database, monkeypatch):
+    keeper, databases = Recorder("default", broker, keeps_all=False), {"none", database}
+    monkeypatch.setattr(recording, "record_aliases", lambda keeps_records: databases)
+    monkeypatch.setattr(ToRecords, "db_for_write", lambda *given, **hints: "none")
+    keeper.probe()
+    with connections[database].execute_wrapper(lambda *given: 1 / 0), pytest.raises(NotRecorded):
+        keeper.probe()
+    databases.clear()
+    keeper.probe()
 
 
 def test_every_method_says_when_the_database_takes_no_rows(recorder, database, broker, claim):

@@ -276,6 +276,19 @@ def test_a_database_that_only_some_rows_need_holds_up_no_claims(store, start, ca
     wait_until(lambda: len(by_kind(broker, Complete)) == 3)
 
 
+def test_where_no_database_takes_rows_nothing_is_claimed_for_it(store, start):
+    store.is_away = True
+    broker = FakeBroker(fenced(make_lease(1)))
+    start(broker)
+    wait_until(lambda: store.probes > 1)
+    claims = len(broker.claims)
+    broker.wake(make_lease(2))
+    wait_until(lambda: store.probes > 4)
+    assert len(broker.claims) == claims
+    store.is_away = False
+    wait_until(lambda: len(by_kind(broker, Complete)) == 2)
+
+
 def test_a_child_that_is_told_to_stop_writes_its_rows_first(store, start):
     store.is_away = True
     broker = FakeBroker(make_lease(1))
