@@ -264,7 +264,11 @@ class Pass:
         said = rows.from_record(record, self._backend)
         for version in (said, rows.plain(said), rows.bare(said)):
             try:
-                self._rows([record.id]).filter(token__lte=version.token).update(**fence.ending(version))
+                if self._rows([record.id]).filter(token__lte=version.token).update(**fence.ending(version)):
+                    return
+                if record.state is State.DEAD and self._rows([record.id]).exists():
+                    # It was begun again after that death, of which an older copy of Redis tells.
+                    self._broker.requeue([(record.id, record.died_at or 0, 0)])
                 return
             except DatabaseError as error:
                 failure = error

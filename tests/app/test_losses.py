@@ -15,6 +15,7 @@ from django.utils import timezone
 from django_taskq import registry, repair, results
 from django_taskq.broker.broker import Broker
 from django_taskq.broker.exceptions import BrokerUnavailable, OutOfMemory
+from django_taskq.models import TaskRecord
 from django_taskq.repair import INTERVAL, TAKEN, Pass
 from tests.app import tasks
 from tests.app.outboxes import (
@@ -108,6 +109,20 @@ class TestLoss:
 
         assert {word(backend, each) for each in [held, *lost]} == {"waiting"}
         assert len(claim(backend.broker, count=10)) == 4
+
+    def test_a_letter_of_an_older_copy_that_was_begun_again_is_retried(self, backend):
+        result, other = kept.enqueue(1), kept.enqueue(2)
+        for lease in claim(backend.broker, count=2):
+            backend.broker.bury(lease, ERROR)
+            begun_later = lease.id == result.id
+            TaskRecord.objects.filter(pk=lease.id).update(status="running", token=lease.token + begun_later)
+
+        repaired(backend)
+        assert [word(backend, each) for each in (result, other)] == ["waiting", "dead"]
+        assert [row_of(each).status for each in (result, other)] == ["running", "dead"]
+
+        repaired(backend)
+        assert is_about(repair_in(result), INTERVAL)
 
     def test_what_is_lost_while_it_is_asked_about_is_asked_about_again(self, backend, redis_client, monkeypatch):
         result = kept.enqueue(1)
