@@ -13,7 +13,7 @@ from typing import Any
 from django.db import models, router, transaction
 from django.utils import timezone
 
-from . import rows
+from . import fence, rows
 from .broker.inspector import Inspector
 from .broker.records import Record, State
 from .broker.summaries import Summary
@@ -107,13 +107,16 @@ class Closing:
 
 def _change(places: Places, before: Sequence[Status], columns: Mapping[str, Any]) -> None:
     """Change rows that say one of these statuses, in all databases or, when one of them fails, in none."""
-    with _refusals(places), ExitStack() as transactions:
-        for alias in sorted(places):
-            transactions.enter_context(transaction.atomic(using=alias))
-            ids = sorted(places[alias])
-            for start in range(0, len(ids), _MOST):
-                page = TaskRecord.objects.using(alias).filter(pk__in=ids[start : start + _MOST], status__in=before)
-                page.update(**columns)
+    with _refusals(places):
+        with ExitStack() as transactions:
+            for alias in sorted(places):
+                transactions.enter_context(transaction.atomic(using=alias))
+                ids = sorted(places[alias])
+                for start in range(0, len(ids), _MOST):
+                    page = TaskRecord.objects.using(alias).filter(pk__in=ids[start : start + _MOST], status__in=before)
+                    page.update(**columns)
+        for alias in places:
+            fence.commit(alias)
 
 
 def _said(record: Record, written: Status) -> dict[str, Any] | None:

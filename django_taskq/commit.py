@@ -33,6 +33,12 @@ def after_commit(action: Callable[[], None], on_commit: OnCommit, besides: str =
     return bool(waiting)
 
 
+def ensure_autocommit(connection: BaseDatabaseWrapper) -> None:
+    """Let a connection of our own commit what nobody else would, where `AUTOCOMMIT` is off."""
+    if not connection.in_atomic_block and not connection.get_autocommit():
+        connection.set_autocommit(True)
+
+
 def _watched(on_commit: OnCommit) -> Sequence[BaseDatabaseWrapper]:
     if on_commit is True:
         return connections.all(initialized_only=True)

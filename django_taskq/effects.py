@@ -16,6 +16,7 @@ from .broker.broker import Broker
 from .broker.exceptions import TaskqError
 from .broker.inspector import Inspector
 from .broker.records import Lease, Record
+from .commit import ensure_autocommit
 from .rows import Row
 from .verdicts import Verdicts
 from .worker.endings import Ending
@@ -51,8 +52,7 @@ class Effects:
     def run(self, attempt: Attempt, alias: str) -> Outcome:
         """Run the body of an attempt that its row has begun; raise what it raised, its effects undone."""
         lease, child, connection = attempt.lease, attempt.control.child, connections[alias]
-        if not connection.get_autocommit() and not connection.in_atomic_block:
-            connection.set_autocommit(True)  # or nothing would commit the block
+        ensure_autocommit(connection)
         known = self._known(lease)
         for _ in range(1 + RERUNS):
             try:

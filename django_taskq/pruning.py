@@ -13,6 +13,7 @@ from django.db import OperationalError, connections, router, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from .commit import ensure_autocommit
 from .models import TaskRecord
 from .outbox import record_aliases
 
@@ -47,6 +48,7 @@ def prune(
     ended_before = timezone.now() - timedelta(seconds=older_than)
     rows = TaskRecord.objects.using(database or router.db_for_write(TaskRecord))
     old = rows.filter(backend=backend, finished_at__lt=ended_before)
+    ensure_autocommit(connections[rows.db])
     deleted, ended_from, failures = 0, None, 0
     while True:
         try:

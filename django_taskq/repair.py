@@ -26,6 +26,7 @@ from .broker.broker import Broker
 from .broker.exceptions import BrokerUnavailable, ConfigurationError, OutOfMemory, TaskqError
 from .broker.inspector import Inspector
 from .broker.records import Enqueued, NewRecord, Record, Repaired, State
+from .commit import ensure_autocommit
 from .compat import signals
 from .conf import Options
 from .models import TaskRecord
@@ -102,8 +103,8 @@ class Repair:
             return pause
         outage = self._outages.setdefault(alias, Outage(logger, "Repair", LONGEST_PAUSE, f"The database {alias!r}"))
         try:
-            work = Pass(alias, self._backend, self._sender, self._conf, self._broker, looks)
-            is_done = work.run(repaired, asked_at)
+            ensure_autocommit(connections[alias])
+            is_done = Pass(alias, self._backend, self._sender, self._conf, self._broker, looks).run(repaired, asked_at)
             connections[alias].close_if_unusable_or_obsolete()
         except TaskqError:
             raise

@@ -15,6 +15,7 @@ from typing import Any
 from django.db import models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from .commit import ensure_autocommit
 from .models import TaskRecord
 from .results import moment
 from .rows import Row
@@ -68,8 +69,7 @@ def _transaction(connection: BaseDatabaseWrapper) -> transaction.Atomic | nullco
     """Return a savepoint inside of a transaction; on its own, a statement is a transaction."""
     if connection.in_atomic_block:
         return transaction.atomic(using=connection.alias)
-    if not connection.get_autocommit():
-        connection.set_autocommit(True)
+    ensure_autocommit(connection)
     return nullcontext()
 
 

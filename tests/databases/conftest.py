@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -172,6 +173,19 @@ def agrees(record: Record) -> bool:
     errors = [attempt.error for attempt in record.history]
     assert [attempt.error for attempt in said.history] == errors
     return True
+
+
+@contextmanager
+def nothing_commits_by_itself() -> Iterator[None]:
+    """Let the connection to the database under test leave it to its user to commit."""
+    connection = connections[ALIAS]
+    connection.close()
+    connection.settings_dict["AUTOCOMMIT"] = False
+    try:
+        yield
+    finally:
+        connection.close()
+        connection.settings_dict["AUTOCOMMIT"] = True
 
 
 def on_each(*names: str) -> Any:

@@ -16,7 +16,7 @@ from tests.broker.helpers import read, score
 
 from . import effects as jobs
 from .atomic import ONE_EACH, SERVERS, in_thread, row_of
-from .conftest import on_each
+from .conftest import nothing_commits_by_itself, on_each
 from .made import CHILD
 
 
@@ -80,6 +80,14 @@ def test_a_purge_ends_what_waits_and_what_redis_has_lost(broker, inspector, appl
     broker.client.flushall()
     repair()
     assert inspector.queues() == []
+
+
+@on_each(*ONE_EACH)
+def test_rows_are_closed_where_nothing_commits_by_itself(broker, closing, leased):
+    lease = leased(jobs.charge, "a")
+    with nothing_commits_by_itself():
+        assert closing.cancel([lease.id]) == ["ASKED"]
+    assert row_of(lease).status == "cancelled"
 
 
 @on_each(*SERVERS)

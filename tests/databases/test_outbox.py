@@ -29,7 +29,7 @@ from tests.processes import ROOT
 from tests.waiting import wait_until
 
 from . import jobs
-from .conftest import on_each
+from .conftest import nothing_commits_by_itself, on_each
 from .routing import ALIAS
 
 OUTBOX = {"records": "outbox"}
@@ -175,6 +175,17 @@ def test_what_is_due_is_found_by_the_index(backend, database):
             cursor.execute(f"{'EXPLAIN QUERY PLAN' if connection.vendor == 'sqlite' else 'EXPLAIN'} {sql}", given)
             assert "taskq_backend_repair" in str(cursor.fetchall())
     assert backlog("default", database).open == 200
+
+
+@on_each()
+def test_repair_notes_what_it_asked_where_nothing_commits_by_itself(backend, database):
+    with no_push(backend):
+        result = jobs.give.enqueue(1)
+    make_due(database)
+    with nothing_commits_by_itself():
+        duty(backend).work()
+    assert backend.broker.states([result.id]) == ["waiting"]
+    assert TaskRecord.objects.get().repair_at > timezone.now() + timedelta(minutes=5)
 
 
 @on_each("postgresql", "mariadb")

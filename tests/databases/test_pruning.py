@@ -18,7 +18,7 @@ from django_taskq.pruning import Pruned, Pruning, prune
 from django_taskq.results import milliseconds_of
 from django_taskq.writing import write_finished
 
-from .conftest import ALIAS, on_each
+from .conftest import ALIAS, nothing_commits_by_itself, on_each
 from .made import lease, row, succeeded
 
 DAY = 86_400
@@ -59,6 +59,14 @@ def test_only_rows_that_ended_long_enough_ago_are_deleted(database):
     assert prune("default", 30 * DAY) == Pruned(3, True)
     assert {found.pk for found in TaskRecord.objects.all()} == set(kept)
     assert prune("default", 30 * DAY) == Pruned(0, True)
+
+
+@on_each()
+def test_they_are_deleted_where_nothing_commits_by_itself(database):
+    keep(days=31, count=3)
+    with nothing_commits_by_itself():
+        assert prune("default", 30 * DAY) == Pruned(3, True)
+    assert not TaskRecord.objects.exists()
 
 
 @on_each()
