@@ -131,6 +131,8 @@ class Child:
         with suppress(Empty):
             while True:
                 self._hear(self._inbox.get(False))
+        if self._row_writer is not None:
+            self._row_writer.hand_over()
         self._look_around()
         if time.monotonic() >= self._resume_at:
             self._talk()
@@ -170,9 +172,9 @@ class Child:
             case Ended(runs):
                 for run in runs:
                     self._ended(run)
-            case Written(run) if self._row_writer is not None:
-                self._row_writer.pending -= 1
-                if run is not None:
+            case Written(count, runs) if self._row_writer is not None:
+                self._row_writer.pending -= count
+                for run in runs:
                     self._settle(run)
                 # Only now may there be nothing left to do.
                 self._claims.hungry |= self._burst

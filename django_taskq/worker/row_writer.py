@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
@@ -25,45 +26,54 @@ IDLE = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A message: one thing less to do; `run` can be settled, if there is one."""
+    """A message: so many things less to do; these runs can be settled."""
 
-    run: Run | None
+    count: int
+    runs: Sequence[Run] = ()
 
 
 class RowWriter:
-    """Takes ended runs, and puts each back into the inbox when its row is written. Only the main loop calls it."""
+    """Takes ended runs, and puts them back into the inbox when their rows are written. Only the main loop calls it."""
 
     def __init__(self, store: RowStore, inbox: Inbox, who: str) -> None:
         #: Whether another child claimed the leases: the one that their records name.
         self.runs_adopted = False
-        #: What was taken and isn't back.
+        #: What was handed over and isn't back.
         self.pending = 0
         #: Whether the database takes no rows. Claiming more would only make more that waits for them.
         self.is_away = False
         self._inbox = inbox
         self._rows = Rows(store)
-        self._asked: SimpleQueue[Run | Ending] = SimpleQueue()
+        #: What was taken and isn't handed over yet.
+        self._taken: list[Run] = []
+        self._asked: SimpleQueue[list[Run] | Ending] = SimpleQueue()
         self._outage = Outage(logger, who, what="The database")
         self._thread: threading.Thread | None = None
 
     def take(self, run: Run) -> bool:
-        """Write the row of an ended run, if it needs one; tell whether it does."""
+        """Take an ended run if it needs a row, which is written when it is handed over; tell whether it does."""
         if not self._rows.keeps(run.lease):
             return False
         child = None if self.runs_adopted else run.child
         run.ending = Ending(run.lease, run.outcome, child, run.cancel_requested)
         if not self._rows.wants(run.ending):
             return False
-        self._ask(run)
+        self._taken.append(run)
         return True
+
+    def hand_over(self) -> None:
+        """Let the rows of what was taken be written, all at once: a change of threads for each costs more than they."""
+        if self._taken:
+            taken, self._taken = self._taken, []
+            self._ask(taken, len(taken))
 
     def heed(self, run: Run, word: str) -> None:
         """Correct the row of a run if Redis answered that it ended otherwise."""
         if run.ending is not None and self._rows.is_wrong(run.ending, word):
-            self._ask(run.ending)
+            self._ask(run.ending, 1)
 
-    def _ask(self, what: Run | Ending) -> None:
-        self.pending += 1
+    def _ask(self, what: list[Run] | Ending, count: int) -> None:
+        self.pending += count
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name="rows", daemon=True)
             self._thread.start()
@@ -84,19 +94,19 @@ class RowWriter:
 
     def _gather(self, seconds: float | None) -> list[Run]:
         """Wait for something to do, and return the runs; None waits for ever."""
-        runs = []
+        runs: list[Run] = []
         try:
             asked = self._next() if seconds is None else self._asked.get(timeout=seconds)
             while True:
                 if isinstance(asked, Ending):
                     self._rows.note_wrong(asked)
                 else:
-                    runs.append(asked)
+                    runs += asked
                 asked = self._asked.get(False)
         except Empty:
             return runs
 
-    def _next(self) -> Run | Ending:
+    def _next(self) -> list[Run] | Ending:
         """Wait for something to do, without a database connection when that takes long."""
         try:
             return self._asked.get(timeout=IDLE)
@@ -106,14 +116,17 @@ class RowWriter:
 
     def _write(self, waiting: list[Run]) -> tuple[list[Run], float | None]:
         """Write what can be written; return what is left, and the seconds until the next try."""
-        for _ in range(self._rows.correct()):
-            self._inbox.put(Written(None))
+        if corrected := self._rows.correct():
+            self._inbox.put(Written(corrected))
         runs = {run.ending.key: run for run in waiting if run.ending is not None}
         ready, _ = self._rows.write([run.ending for run in waiting if run.ending is not None])
+        written = []
         for ending in ready:
             run = runs.pop(ending.key)
             run.ending, run.outcome = ending, ending.outcome
-            self._inbox.put(Written(run))
+            written.append(run)
+        if written:
+            self._inbox.put(Written(len(written), written))
         error = self._rows.error
         if (error is not None or self.is_away) and all(is_fenced(run.lease) for run in runs.values()):
             # What has had a row from the start may need another database than all else.
