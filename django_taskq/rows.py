@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from . import results
@@ -19,6 +20,7 @@ from .broker.exceptions import UnreadableRecord
 from .broker.records import Attempt, AttemptError, Lease, Record, State
 from .compat import TaskResult
 from .models import TaskRecord
+from .texts import ascii_of, decoded, parsed, quoted, storable, to_json
 from .worker.endings import Ending
 from .worker.outcomes import Failed, Succeeded
 
@@ -45,7 +47,6 @@ _LENGTHS = {
 _JSON_COLUMNS = ("envelope", "result", "history")
 #: What most tasks return needn't be parsed.
 _NO_RESULT = (b"{}", b'{"result":null}')
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 #: What is said of an error.
 _SAID = ("error", "message", "traceback", "reason")
 #: What is only said of a record that hasn't ended.
@@ -89,10 +90,10 @@ class Row:
 def from_record(record: Record, alias: str) -> Row:
     """Return the row of a record."""
     worker = record.worker or next((attempt.child for attempt in reversed(record.history)), "")
-    result = "" if record.result is None else _json(record.result)
+    result = "" if record.result is None else to_json(record.result)
     ended = record.finished_at if record.finished_at is not None else record.died_at
     times = record.started_at, record.last_attempted_at, ended
-    return _row(record, alias, record.state, record.attempts, worker, result, record.history, *times)
+    return _row(record, alias, record.state, record.attempts, worker, result, _entries_of(record.history), *times)
 
 
 def from_ending(ending: Ending, alias: str, known: Record | None) -> Row:
@@ -106,10 +107,11 @@ def from_ending(ending: Ending, alias: str, known: Record | None) -> Row:
     ended = max(ending.ended_at, began)
     child = ending.child or (known and known.worker) or ""
     error, result = _said(ending.outcome)
-    last = Attempt(lease.attempt, lease.token, began, ended, child, error)
-    earlier = [attempt for attempt in known.history if attempt.token != lease.token] if known else []
-    times = (known and known.started_at) or began, began, ended
-    return _row(lease, alias, state, lease.attempt, child, result, [*earlier, last], *times)
+    history = [_entry(lease.attempt, lease.token, began, ended, child, error)]
+    if known:
+        history[:0] = _entries_of([attempt for attempt in known.history if attempt.token != lease.token])
+    started = (known and known.started_at) or began
+    return _row(lease, alias, state, lease.attempt, child, result, history, started, began, ended)
 
 
 def from_lease(lease: Lease, alias: str, child: str) -> Row:
@@ -124,8 +126,10 @@ def _row(
     attempts: int,
     worker: str,
     result: str,
-    history: Sequence[Attempt],
-    *times: int | None,
+    history: Sequence[str],
+    started_at: int | None,
+    last_attempted_at: int | None,
+    finished_at: int | None,
 ) -> Row:
     head = of.head
     try:
@@ -133,21 +137,23 @@ def _row(
     except UnreadableRecord:
         name = results.UNREADABLE
     return Row(
-        _storable(of.id)[: _LENGTHS["id"]],
-        _storable(alias)[: _LENGTHS["backend"]],
-        _storable(name)[: _LENGTHS["task"]],
-        _storable(head.queue)[: _LENGTHS["queue"]],
+        storable(of.id)[: _LENGTHS["id"]],
+        _fitted("backend", alias),
+        _fitted("task", name),
+        _fitted("queue", head.queue),
         max(_SMALLEST, min(head.priority, -_SMALLEST - 1)),
         _STATUSES[state].value,
         of.token,
         min(attempts, _LARGEST),
-        _storable(worker)[: _LENGTHS["worker"]],
-        _storable(head.key or "")[: _LENGTHS["idempotency_key"]],
-        _storable(_decoded(of.envelope_bytes)),
+        _fitted("worker", worker),
+        storable(head.key)[: _LENGTHS["idempotency_key"]] if head.key else "",
+        storable(decoded(of.envelope_bytes)),
         result,
-        _json([_entry(attempt) for attempt in history]),
-        max(0, min(head.enqueued_at, _LATEST)),
-        *(None if ms is None else max(0, min(ms, _LATEST)) for ms in times),
+        f"[{','.join(history)}]",
+        _time(head.enqueued_at),
+        None if started_at is None else _time(started_at),
+        None if last_attempted_at is None else _time(last_attempted_at),
+        None if finished_at is None else _time(finished_at),
     )
 
 
@@ -157,7 +163,7 @@ def to_record(row: TaskRecord) -> Record:
     history = tuple(_attempts(row.history))
     if state is State.SUCCEEDED and row.result:
         last = history[-1] if history else Attempt(row.attempts, row.token, 0, 0, row.worker, None)
-        history = (*history[:-1], replace(last, error=None, result=_parsed(row.result)))
+        history = (*history[:-1], replace(last, error=None, result=parsed(row.result)))
     envelope = row.envelope.encode("utf-8", "backslashreplace")
     return Record(
         id=row.id,
@@ -183,7 +189,7 @@ def to_result(row: TaskRecord) -> TaskResult:
 
 def find(record_id: str, alias: str, database: str | None = None) -> TaskResult | None:
     """Return the result that the row of a record stands for, if there is one; the router names the database."""
-    found = TaskRecord.objects.using(database).filter(pk=record_id, backend=_storable(alias)[: _LENGTHS["backend"]])
+    found = TaskRecord.objects.using(database).filter(pk=record_id, backend=_fitted("backend", alias))
     return next(map(to_result, found), None)
 
 
@@ -191,13 +197,13 @@ def plain(row: Row) -> Row:
     """Return a row that says the same in ASCII."""
     other = copy(row)
     for column in _LENGTHS:
-        setattr(other, column, _ascii(getattr(row, column))[: _LENGTHS[column]])
+        setattr(other, column, ascii_of(getattr(row, column))[: _LENGTHS[column]])
     for column in _JSON_COLUMNS:
         text = getattr(row, column)
         try:
             setattr(other, column, text and json.dumps(json.loads(text), separators=(",", ":")))
         except (ValueError, RecursionError):
-            setattr(other, column, _ascii(text))
+            setattr(other, column, ascii_of(text))
     return other
 
 
@@ -217,23 +223,27 @@ def _shortened(entry: dict[str, Any]) -> dict[str, str]:
 def _said(outcome: object) -> tuple[AttemptError | None, str]:
     """Return the error of an outcome, and the JSON of its result, as they stand in its log line."""
     if isinstance(outcome, Succeeded):
-        result = None if outcome.log_json in _NO_RESULT else _parsed(outcome.log_json.decode()).get("result")
-        return None, "" if result is None else _json(result)
+        result = None if outcome.log_json in _NO_RESULT else parsed(outcome.log_json.decode()).get("result")
+        return None, "" if result is None else to_json(result)
     assert isinstance(outcome, Failed)
     return AttemptError(**json.loads(outcome.error.to_json())), ""
 
 
-def _entry(attempt: Attempt) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "attempt": attempt.attempt,
-        "token": attempt.token,
-        "started_at": attempt.started_at,
-        "ended_at": attempt.ended_at,
-        "child": attempt.child,
-    }
-    if attempt.error is not None:
-        entry |= {name: text for name in _SAID if (text := getattr(attempt.error, name)) or name == "error"}
-    return entry
+def _entries_of(history: Sequence[Attempt]) -> list[str]:
+    return [
+        _entry(each.attempt, each.token, each.started_at, each.ended_at, each.child, each.error) for each in history
+    ]
+
+
+def _entry(attempt: int, token: int, started_at: int, ended_at: int, child: str, error: AttemptError | None) -> str:
+    """Return the JSON of an attempt; of most, an encoder would take longer than all else that makes their rows."""
+    said = ""
+    if error is not None:
+        said = "".join(
+            f',"{name}":{to_json(text)}' for name in _SAID if (text := getattr(error, name)) or name == "error"
+        )
+    times = f'"started_at":{started_at},"ended_at":{ended_at}'
+    return f'{{"attempt":{attempt},"token":{token},{times},"child":{quoted(child)}{said}}}'
 
 
 def _attempts(history: str) -> Iterator[Attempt]:
@@ -259,40 +269,18 @@ def _text(entry: dict[str, Any], name: str) -> str:
 
 
 def _entries(history: str) -> list[dict[str, Any]]:
-    entries = _parsed(history)
+    entries = parsed(history)
     return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
 
-def _parsed(text: str) -> Any:
-    """Return what a JSON text says; what is none, since somebody wrote it by hand, says nothing."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+@lru_cache(512)
+def _fitted(column: str, text: str) -> str:
+    """Return what is stored of a text that many rows have."""
+    return storable(text)[: _LENGTHS[column]]
 
 
-def _json(value: object) -> str:
-    """Return JSON; a lone surrogate becomes its escape, which means the same."""
-    return _storable(_encode(value))
-
-
-def _decoded(data: bytes) -> str:
-    """Decode as the reader of JSON does, which lets surrogates pass; then what isn't text, by its bytes."""
-    try:
-        return data.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        return data.decode("utf-8", "backslashreplace")
-
-
-def _storable(text: str) -> str:
-    """Return a text without NUL, which PostgreSQL refuses, and lone surrogates, which are in no UTF-8."""
-    if "\0" in text:
-        text = text.replace("\0", "\\x00")
-    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
-
-
-def _ascii(text: str) -> str:
-    return text.encode("ascii", "backslashreplace").decode()
+def _time(ms: int) -> int:
+    return ms if 0 <= ms <= _LATEST else max(0, min(ms, _LATEST))
 
 
 def _ms_or_none(when: datetime | None) -> int | None:
