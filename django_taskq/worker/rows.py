@@ -45,6 +45,8 @@ class Rows:
         self.error = recorded.error
         if self.error is None:
             self._since.clear()
+            if len(wanting) == len(endings):
+                return [*recorded.endings], []
         told = {ending.key: ending for ending in recorded.endings}
         now, ready, again = time.monotonic(), [], []
         for ending in endings:
