@@ -30,10 +30,16 @@ def check_backends(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any
     from .backend import RedisBackend
 
     try:
-        used = any(isinstance(backend, RedisBackend) for backend in task_backends.all())
+        used = [backend for backend in task_backends.all() if isinstance(backend, RedisBackend)]
     except ImproperlyConfigured:
         return []  # Django says which backend can't be imported.
-    return checks.check_sqlite() if used else [checks.missing_backend()]
+    if not used:
+        return [checks.missing_backend()]
+    places = {}
+    for backend in used:
+        with contextlib.suppress(ImproperlyConfigured):  # it is said elsewhere
+            places[backend.alias] = backend.conf.url, backend.conf.namespace
+    return [*checks.check_sqlite(), *checks.check_namespaces(places)]
 
 
 def check_outboxes(app_configs: Sequence[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:

@@ -156,6 +156,22 @@ def check_names(app_configs: Iterable[AppConfig] | None = None, **kwargs: Any) -
     ]
 
 
+def check_namespaces(places: Mapping[str, tuple[str, str]]) -> list[CheckMessage]:
+    """Check that no two entries of TASKS, each with its URL and namespace, have one queue."""
+    entries: dict[tuple[str, str], list[str]] = {}
+    for alias, place in places.items():
+        entries.setdefault(place, []).append(alias)
+    return [
+        Warning(
+            f"Several entries of TASKS have the namespace {namespace!r} of one Redis: {', '.join(map(repr, aliases))}.",
+            hint="Give each a namespace of its own: the worker of one runs the others' tasks, and leaves their rows.",
+            id="django_taskq.W003",
+        )
+        for (_, namespace), aliases in entries.items()
+        if len(aliases) > 1
+    ]
+
+
 def missing_backend() -> CheckMessage:
     """Say that the app is installed and nothing uses it."""
     return Warning(

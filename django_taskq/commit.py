@@ -53,7 +53,7 @@ def _in_block(connection: BaseDatabaseWrapper) -> bool:
     if not (connection.autocommit if connected else connection.settings_dict["AUTOCOMMIT"]):
         raise TransactionManagementError(
             f"A task that waits for the commit can't be enqueued in manual transaction management of the database "
-            f"{connection.alias!r}. Use atomic(), or on_commit=False."
+            f"{connection.alias!r}. Use atomic(), or on_commit=False without an outbox."
         )
     return False
 

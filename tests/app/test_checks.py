@@ -146,6 +146,19 @@ def test_a_backend_under_any_alias_counts():
         assert not [message for message in run_checks() if (message.id or "").startswith("django_taskq.")]
 
 
+def test_two_entries_with_one_queue_are_a_warning():
+    odd = {"OPTIONS": {"namespace": 5}}
+    entries = {
+        "default": {},
+        "mail": {"OPTIONS": {"max_attempts": 5}},
+        "apart": {"OPTIONS": {"namespace": "a"}},
+        "odd": odd,
+    }
+    with override_settings(TASKS={alias: {"BACKEND": PATH, **entry} for alias, entry in entries.items()}):
+        (found,) = [message for message in run_checks() if message.id == "django_taskq.W003"]
+    assert "the namespace 'taskq' of one Redis: 'default', 'mail'." in found.msg
+
+
 def test_rows_without_their_table_are_an_error():
     installed = [name for name in settings.INSTALLED_APPS if name != "django_taskq"]
     with override_settings(INSTALLED_APPS=installed):
