@@ -80,6 +80,10 @@ class Pool:
         """Whether a coroutine seems to hold up the others: the event loop doesn't answer."""
         return self._coroutines.silent_for > TURN_PATIENCE
 
+    def lend(self, errand: Callable[[], None]) -> None:
+        """Have a thread do something, once at a time, and then look for runs."""
+        self._threads.lend(errand)
+
     def look(self) -> None:
         """See to it that a blocked event loop is noticed; call it at least once a second."""
         self._coroutines.ask()
@@ -129,7 +133,7 @@ class Pool:
 
 
 class Threads:
-    """Threads that start when first needed and then stay.
+    """Threads that start when first needed and then stay: one for each run, and one that is lent.
 
     A thread takes run after run, and before it begins one it wakes another for those that remain. So one that takes
     long holds up nobody, and many short ones don't cost a switch of threads each.
@@ -143,7 +147,8 @@ class Threads:
         self._most = most
         self._started = 0
         self._runs: deque[Run] = deque()
-        self._wakes: SimpleQueue[None] = SimpleQueue()
+        #: Each wakes a thread, for an errand or just for runs.
+        self._wakes: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         #: Whether a wake is under way; a second one would find nothing left to do.
         self._waking = False
 
@@ -154,11 +159,18 @@ class Threads:
     def start(self, runs: Sequence[Run], wakes: bool) -> None:
         self.busy += len(runs)
         self._runs.extend(runs)
-        while self._started < self.busy:
-            self._started += 1
-            threading.Thread(target=self._serve, name=f"task-{self._started}", daemon=True).start()
+        self._start_threads()
         if wakes:
             self._wake()
+
+    def lend(self, errand: Callable[[], None]) -> None:
+        self._start_threads()
+        self._wakes.put(errand)
+
+    def _start_threads(self) -> None:
+        while self._started <= self.busy:
+            self._started += 1
+            threading.Thread(target=self._serve, name=f"task-{self._started}", daemon=True).start()
 
     def _wake(self) -> None:
         if not self._waking:
@@ -168,9 +180,12 @@ class Threads:
     def _serve(self) -> None:
         application, runs, put = self._application, self._runs, self._inbox.put
         while True:
-            self._wakes.get()
-            # Only now: whoever saw a wake under way before this has put its runs where they are found below.
-            self._waking = False
+            errand = self._wakes.get()
+            if errand is not None:
+                errand()
+            else:
+                # Only now: whoever saw a wake under way before this has put its runs where they are found below.
+                self._waking = False
             while runs:
                 try:
                     run = runs.popleft()

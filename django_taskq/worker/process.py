@@ -8,7 +8,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from queue import Empty
 
 from ..broker.exceptions import BrokerError, OutOfMemory, TaskqError
@@ -67,11 +66,10 @@ class Child:
         # What a claim leased without our hearing of it must be asked about before it lapses.
         self._broker = application.broker.hastier(settings.patience)
         self._board = board
-        run_ended = partial(self._offer, serves=True)
-        self._pool = Pool(application, board, inbox, run_ended, child, settings.threads, settings.coroutines)
+        self._pool = Pool(application, board, inbox, self._offer, child, settings.threads, settings.coroutines)
         rows = application.rows
         self._row_writer = None if rows is None else RowWriter(rows, self._inbox, f"Child {child}")
-        self._waiter = Waiter(self._broker, partial(self._offer, serves=False))
+        self._waiter = Waiter(self._broker, self._pool.lend, self._offer)
         self._claims = Claims(child, board, settings.lease_ms)
         self._queues = Queues(settings, self._broker)
         self._lifetime = Lifetime(settings)
@@ -105,16 +103,16 @@ class Child:
             message = self._receive(seconds)
         self._board.done = 1
 
-    def _offer(self, message: Run | Woken, *, serves: bool) -> None:
-        """Go on with a message in the thread that brings it, unless another is at it: that saves a change of threads.
+    def _offer(self, message: Run | Woken) -> None:
+        """Go on with a message in the thread that brings it, unless another is at it.
 
-        It `serves` when it runs tasks itself, so that none must be woken for the first.
+        That saves two changes of threads, for it also runs the first task that it claims.
         """
         if not self._turn.acquire(blocking=False):
             self._inbox.put(message)
             return
         try:
-            self._pool.is_served = serves
+            self._pool.is_served = True
             self._go_on(message)
             if time.monotonic() + self._patience() < self._waits_until:
                 self._inbox.put(Look())
@@ -129,7 +127,7 @@ class Child:
         if message is not None:
             self._hear(message)
         with suppress(Empty):
-            while True:
+            while not self._inbox.empty():
                 self._hear(self._inbox.get(False))
         if self._row_writer is not None:
             self._row_writer.hand_over()
@@ -225,7 +223,8 @@ class Child:
     def _talk(self) -> None:
         """Tell Redis what has ended and ask it for work, or wait until it answers again."""
         try:
-            if not self._stopping and self._queues.look():
+            # Not in a thread that may have a run to begin.
+            if not self._pool.is_served and not self._stopping and self._queues.look():
                 self._claims.hungry = True
             if not self._queues.names:
                 self._claims.mark_idle()

@@ -1,13 +1,12 @@
-"""The thread that waits for the wake marker, so that the main loop of a child never blocks on it."""
+"""Wait for the wake marker in a thread that then runs what it woke for, so that the main loop never blocks on it."""
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from queue import SimpleQueue
+from functools import partial
 
 from ..broker.broker import Broker
 from ..broker.exceptions import TaskqError
@@ -27,29 +26,25 @@ class Woken:
 
 
 class Waiter:
-    """Waits when asked to, once at a time, and tells the child."""
+    """Waits when asked to, once at a time and in a thread that is `lent` to it, and tells the child."""
 
-    def __init__(self, broker: Broker, tell: Callable[[Woken], None]) -> None:
+    def __init__(
+        self, broker: Broker, lend: Callable[[Callable[[], None]], None], tell: Callable[[Woken], None]
+    ) -> None:
         self._broker = broker
+        self._lend = lend
         self._tell = tell
-        self._asked: SimpleQueue[tuple[str, ...]] = SimpleQueue()
         self._outage = Outage(logger, "Waiting for work")
-        self._thread: threading.Thread | None = None
         #: Whether a wait is under way.
         self.waits = False
 
     def ask(self, queues: Sequence[str]) -> None:
         """Wait once for work in any of these queues."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="waiter", daemon=True)
-            self._thread.start()
         self.waits = True
-        self._asked.put(tuple(queues))
+        self._lend(partial(self._run, tuple(queues)))
 
-    def _run(self) -> None:
-        while True:
-            queues = self._asked.get()
-            self._tell(Woken(self._wait(queues)))
+    def _run(self, queues: tuple[str, ...]) -> None:
+        self._tell(Woken(self._wait(queues)))
 
     def _wait(self, queues: tuple[str, ...]) -> str | None:
         """Wait for a marker; whatever goes wrong, the child looks for work and asks again."""

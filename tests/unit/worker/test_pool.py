@@ -83,3 +83,40 @@ def test_after_one_function_there_is_no_more_room_than_threads(pool):
     pool.start(leases("c", "c", "c", "c"))
     pool.start(leases("c", "c", "c", "f"))
     assert pool.free_slots == 3
+
+
+def test_a_thread_is_lent_though_all_run():
+    begun, go, done = threading.Semaphore(0), threading.Event(), threading.Event()
+
+    def body(lease, control):
+        begun.release()
+        go.wait(10)
+
+    inbox = Inbox()
+    pool = Pool(FakeApplication(None, body), Board(8), inbox, inbox.put, "w.1", threads=2, coroutines=4)
+    pool.start(leases("f", "f"))
+    assert begun.acquire(timeout=5)
+    assert begun.acquire(timeout=5)
+
+    pool.lend(done.set)
+
+    assert done.wait(5)
+    go.set()
+
+
+def test_a_thread_that_was_lent_runs_what_it_started_itself():
+    ran = []
+    inbox = Inbox()
+    application = FakeApplication(None, lambda lease, control: ran.append(threading.get_ident()))
+    pool = Pool(application, Board(8), inbox, inbox.put, "w.1", threads=4, coroutines=4)
+
+    def errand():
+        ran.append(threading.get_ident())
+        pool.is_served = True
+        pool.start([make_lease()])
+        pool.is_served = False
+
+    pool.lend(errand)
+
+    inbox.get(timeout=10)
+    assert ran == [ran[0]] * 2
