@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from . import client as clients
@@ -83,10 +84,8 @@ class Broker:
         positions = [position for _, positions in calls for position in positions]
         requests = [call for call, _ in calls]
         if claim is not None:
-            queues = [check_queue_name(queue) for queue in claim.queues]
-            arguments: list[Argument] = [
-                check_child_id(claim.child), claim.nonce, claim.count, claim.lease_ms, *queues
-            ]  # fmt: skip
+            who, *queues = _claim_names(claim.child, tuple(claim.queues))
+            arguments: list[Argument] = [who, claim.nonce, claim.count, claim.lease_ms, *queues]
             requests.append(Call("claim", arguments))
         if not requests:
             return [], None
@@ -94,7 +93,7 @@ class Broker:
         replies = run(self.client, self.keys.queues, requests)
         claimed = None if claim is None else _claimed(replies.pop(), sent_at + claim.lease_ms / 1000)
         words = [""] * len(settlements)
-        for position, word in zip(positions, (word for reply in replies for word in reply), strict=True):
+        for position, word in zip(positions, [word for reply in replies for word in reply], strict=True):
             words[position] = word.decode()
         return words, claimed
 
@@ -210,6 +209,12 @@ class Broker:
         return self.exchange((settlement,), None)[0][0]
 
 
+@lru_cache
+def _claim_names(child: str, queues: tuple[str, ...]) -> tuple[str, ...]:
+    """Check who claims, and from where: the same in each claim of a child, often with nothing else to do."""
+    return check_child_id(child), *map(check_queue_name, queues)
+
+
 def _settle_calls(settlements: Sequence[Settlement]) -> Iterator[tuple[Call, list[int]]]:
     """Yield one call for each kind of settlement (and 1 MiB), with the positions of what it settles."""
     kinds: dict[str, tuple[list[Argument], list[int]]] = {}
@@ -232,7 +237,8 @@ def _claimed(reply: list[Any], deadline: float) -> Claimed:
     if reply[0] == b"STALE":
         return Claimed((), None, stale=True)
     now, next_due_ms, *rest = reply
-    return Claimed([_lease(group, int(now), deadline) for group in _groups(rest, 7)], _milliseconds(next_due_ms))
+    leases = [_lease(rest[start : start + 7], int(now), deadline) for start in range(0, len(rest), 7)]
+    return Claimed(leases, _milliseconds(next_due_ms))
 
 
 def _lease(group: list[Any], claimed_at: int, deadline: float, cancel_requested: bool = False) -> Lease:

@@ -126,8 +126,8 @@ class Child:
         """Take what there is to hear, and talk to Redis about it."""
         if message is not None:
             self._hear(message)
-        with suppress(Empty):
-            while not self._inbox.empty():
+        while not self._inbox.empty():
+            with suppress(Empty):  # the main loop may take one meanwhile
                 self._hear(self._inbox.get(False))
         if self._row_writer is not None:
             self._row_writer.hand_over()
