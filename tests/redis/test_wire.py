@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import socket
+
 import pytest
 
 from django_taskq.broker import client, wire
@@ -56,6 +60,70 @@ def test_an_answer_that_comes_late_is_not_taken_for_the_next_one(new_server):
     assert raised.value.maybe_executed
     assert [enqueued.id for enqueued in broker.enqueue([second])] == [second.id]
     made.close()
+
+
+def test_signals_that_come_while_an_answer_is_awaited_change_nothing(new_server, fresh):
+    server = new_server()
+    broker = fresh(server.unix_url)
+    broker.enqueue([a_record()])
+    came = []
+
+    def note(number, frame):
+        came.append(number)
+        if len(came) == 3:
+            server.resume()
+
+    before = signal.signal(signal.SIGALRM, note)
+    server.pause()
+    signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+    try:
+        (enqueued,) = broker.enqueue([a_record()])
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+    assert enqueued.word == "STORED"
+    assert len(came) >= 3
+
+
+class TestTimeouts:
+    """The kernel bounds each wait of a plain socket; any other keeps the timeout that it has."""
+
+    @pytest.fixture
+    def pair(self):
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            ours.settimeout(0.25)
+            yield ours, theirs
+
+    def test_a_plain_socket_blocks_no_longer_than_its_timeout_was(self, pair):
+        ours, _ = pair
+
+        wire._leave_timeouts_to_kernel(ours)
+
+        assert ours.gettimeout() is None
+        with pytest.raises(BlockingIOError):
+            ours.recv(1)
+        with pytest.raises(BlockingIOError):
+            ours.sendall(bytes(2**24))
+
+    def test_one_that_must_never_block_keeps_its_timeout(self, pair, monkeypatch):
+        ours, _ = pair
+        monkeypatch.setattr(os, "get_blocking", lambda descriptor: False)
+
+        wire._leave_timeouts_to_kernel(ours)
+
+        assert ours.gettimeout() == 0.25
+
+    def test_one_of_another_kind_keeps_its_timeout(self, pair):
+        class Green(socket.socket): ...
+
+        with Green(fileno=os.dup(pair[0].fileno())) as green:
+            green.settimeout(0.25)
+
+            wire._leave_timeouts_to_kernel(green)
+
+            assert green.gettimeout() == 0.25
 
 
 def test_settling_and_claiming_is_one_read_of_the_server(new_server, fresh):
