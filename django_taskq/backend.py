@@ -35,7 +35,7 @@ from .task import BackgroundTask, Call, as_background
 
 Draft = tuple[TaskResult, NewRecord]
 
-#: Forms of tasks that one backend keeps.
+#: Tasks, and forms of them, that one backend keeps: the settings don't change under it, and tasks are frozen.
 MOST_FORMS = 256
 
 
@@ -57,6 +57,8 @@ class RedisBackend(BaseTaskBackend):
         queues = self.params.get("QUEUES", ())
         usable = isinstance(queues, Iterable) and not isinstance(queues, str)
         super().__init__(alias, self.params if usable else {**self.params, "QUEUES": []})
+        #: Tasks that were found valid, by their id(), which is theirs as long as they are kept.
+        self._valid: dict[int, Task] = {}
         #: By the id() of their task and the database of its rows.
         self._forms: dict[tuple[int, str | None], RecordForm] = {}
 
@@ -96,7 +98,7 @@ class RedisBackend(BaseTaskBackend):
     def enqueue(  # type: ignore[override]  # generic in django-stubs
         self, task: Task, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> TaskResult:
-        self.validate_task(task)
+        self._ensure_valid(task)
         draft = self._draft(task, args, kwargs, "", self._record_alias(task))
         self._send(task, [draft])
         return draft[0]
@@ -110,7 +112,7 @@ class RedisBackend(BaseTaskBackend):
 
     def enqueue_many(self, task: Task, calls: Iterable[Call]) -> list[TaskResult]:
         """Enqueue a task once for each pair of args and kwargs; nothing is stored when one of them is refused."""
-        self.validate_task(task)
+        self._ensure_valid(task)
         alias = self._record_alias(task)
         drafts = [self._draft(task, *_pair(call, index), f"calls[{index}] ", alias) for index, call in enumerate(calls)]
         if len(drafts) > 1 and as_background(task).idempotency_key is not None:
@@ -153,6 +155,16 @@ class RedisBackend(BaseTaskBackend):
     def _on_commit(self, task: Task) -> OnCommit:
         chosen = as_background(task).on_commit
         return self.conf.on_commit if chosen is None else chosen
+
+    def _ensure_valid(self, task: Task) -> None:
+        """Validate a task, once unless it holds a moment: such tasks are made for one call."""
+        if id(task) in self._valid:
+            return
+        self.validate_task(task)
+        if task.run_after is None:
+            if len(self._valid) == MOST_FORMS:
+                self._valid.clear()
+            self._valid[id(task)] = task
 
     def _has_outbox(self, task: Task) -> TypeGuard[BackgroundTask[..., Any]]:
         """Tell whether a task has a row from the enqueue on."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from django.core.signals import setting_changed
@@ -27,11 +27,20 @@ class Producer:
         self._outage: BrokerUnavailable | None = None
         self._outage_ends = 0.0  # On the monotonic clock.
 
-    def push(self, records: Sequence[NewRecord]) -> Iterator[Enqueued]:
-        """Yield what became of each record, in their order.
+    def push(self, records: Sequence[NewRecord]) -> Iterable[Enqueued]:
+        """Return what became of each record, in their order.
 
-        Raise `EnqueueError` with the ids of those that Redis didn't confirm.
+        Raise `EnqueueError` with the ids of those that Redis didn't confirm; of several records, when those before
+        were taken.
         """
+        if len(records) > 1:
+            return self._push_pages(records)
+        (page,) = self._pages(records)
+        if isinstance(page, TaskqError):
+            raise EnqueueError([records[0].id], maybe_stored=_maybe_executed(page), cause=page) from page
+        return page
+
+    def _push_pages(self, records: Sequence[NewRecord]) -> Iterator[Enqueued]:
         confirmed = 0
         cause: TaskqError | None = None
         maybe_stored = False
@@ -48,14 +57,17 @@ class Producer:
             ids = [record.id for record in records[confirmed:]]
             raise EnqueueError(ids, maybe_stored=maybe_stored, cause=cause) from cause
 
-    def _pages(self, records: Sequence[NewRecord]) -> Iterator[Page]:
+    def _pages(self, records: Sequence[NewRecord]) -> Iterable[Page]:
         if self._outage is not None and time.monotonic() < self._outage_ends:
-            yield BrokerUnavailable(f"Redis could not be reached a moment ago: {self._outage}", maybe_executed=False)
-            return
-        for page in self.broker.enqueue_pages(records):
-            if isinstance(page, BrokerUnavailable):
-                self._outage, self._outage_ends = page, time.monotonic() + OUTAGE_PAUSE
-            yield page
+            reason = f"Redis could not be reached a moment ago: {self._outage}"
+            return [BrokerUnavailable(reason, maybe_executed=False)]
+        return map(self._noted, self.broker.enqueue_pages(records))
+
+    def _noted(self, page: Page) -> Page:
+        """Return a page; when it says that Redis can't be reached, nobody else waits to find out."""
+        if isinstance(page, BrokerUnavailable):
+            self._outage, self._outage_ends = page, time.monotonic() + OUTAGE_PAUSE
+        return page
 
 
 def _maybe_executed(error: TaskqError) -> bool:

@@ -47,12 +47,12 @@ _SHARED = {
     "finished_at": None,
     "_return_value": None,
 }
-_FRESH = tuple(_SHARED.values())
-#: Set the fields of a frozen result, in the order in which `fresh` has their values.
-_SETTERS = [
+#: Set the fields of a frozen result.
+_set_task, _set_id, _set_args, _set_kwargs, _set_backend, _set_errors, _set_worker_ids, *_set_shared = (
     getattr(TaskResult, name).__set__
     for name in ("task", "id", "args", "kwargs", "backend", "errors", "worker_ids", *_SHARED)
-]
+)
+_SET_SHARED = tuple(zip(_set_shared, _SHARED.values(), strict=True))
 
 
 def moment(ms: int) -> datetime:
@@ -77,8 +77,14 @@ def milliseconds_of(when: datetime) -> int:
 def fresh(task: Task, args: list[Any], kwargs: dict[str, Any], alias: str) -> TaskResult:
     """Return the result of a task that is about to be enqueued, with arguments that are plain JSON already."""
     made = object.__new__(TaskResult)
-    values = (task, new_id(), args, kwargs, alias, [], [], *_FRESH)
-    for set_field, value in zip(_SETTERS, values, strict=True):
+    _set_task(made, task)
+    _set_id(made, new_id())
+    _set_args(made, args)
+    _set_kwargs(made, kwargs)
+    _set_backend(made, alias)
+    _set_errors(made, [])
+    _set_worker_ids(made, [])
+    for set_field, value in _SET_SHARED:
         set_field(made, value)
     return made
 

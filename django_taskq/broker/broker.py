@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -66,8 +66,8 @@ class Broker:
             enqueued += page
         return enqueued
 
-    def enqueue_pages(self, records: Sequence[NewRecord]) -> Iterator[Page]:
-        """Yield what became of each page of records, or its error; see `enqueueing`."""
+    def enqueue_pages(self, records: Sequence[NewRecord]) -> Iterable[Page]:
+        """Return what became of each page of records, or its error; see `enqueueing`."""
         return enqueueing.enqueue(self.client, self.keys.queues, records)
 
     def claim(self, claim: Claim) -> Claimed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from .client import Client
@@ -23,13 +23,16 @@ _STATES = {state.encode(): state for state in State}
 Page = list[Enqueued] | TaskqError
 
 
-def enqueue(client: Client, key: str, records: Sequence[NewRecord]) -> Iterator[Page]:
-    """Yield what became of each page; after an error no more are sent, but some may be on their way."""
+def enqueue(client: Client, key: str, records: Sequence[NewRecord]) -> Iterable[Page]:
+    """Return what became of each page; after an error no more are sent, but some may be on their way."""
     _check(records)
-    pages = list(_pages(records))
-    if len(pages) == 1:  # as most are
-        yield _page(outcome(client, key, Call("enqueue", _arguments(pages[0]))))
-        return
+    pages = [records] if len(records) == 1 else list(_pages(records))
+    if len(pages) != 1:
+        return _stream(client, key, pages)
+    return [_page(outcome(client, key, Call("enqueue", _arguments(pages[0]))))]  # as most are
+
+
+def _stream(client: Client, key: str, pages: Sequence[Sequence[NewRecord]]) -> Iterator[Page]:
     failed = False
 
     def calls() -> Iterator[Call]:
@@ -43,20 +46,24 @@ def enqueue(client: Client, key: str, records: Sequence[NewRecord]) -> Iterator[
         yield _page(reply)
 
 
+#: The queue, key and database of the last record that was sent: those of the next are mostly the same.
+_checked: tuple[str, str | None, str | None] | None = None
+
+
 def _check(records: Sequence[NewRecord]) -> None:
-    """Raise `InvalidName` before anything is sent; names are mostly those of the record before."""
-    checked = None
+    """Raise `InvalidName` before anything is sent."""
+    global _checked
     for record in records:
         check_id(record.id)
-        names = queue, priority, key, alias = record.queue, record.priority, record.key, record.record_alias
-        if names != checked:
+        check_priority(record.priority)
+        names = queue, key, alias = record.queue, record.key, record.record_alias
+        if names != _checked:
             check_queue_name(queue)
-            check_priority(priority)
             if key is not None:
                 check_idempotency_key(key)
             if alias is not None:
                 check_record_alias(alias)
-            checked = names
+            _checked = names
 
 
 def _pages(records: Sequence[NewRecord]) -> Iterator[list[NewRecord]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha1
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from redis.exceptions import NoScriptError
 
@@ -30,8 +30,7 @@ class Script:
     sha: str
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """A script to be run with these ARGV."""
 
     script: str
@@ -65,15 +64,23 @@ def run(client: Client, key: str, calls: Sequence[Call]) -> list[Any]:
     """
     with translated(client):
         replies = _send(client, key, calls, "EVALSHA")
-        unknown = [index for index, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
-        if unknown:
-            again = _send(client, key, [calls[index] for index in unknown], "EVAL")
-            for index, reply in zip(unknown, again, strict=True):
-                replies[index] = reply
         for reply in replies:
             if isinstance(reply, Exception):
-                raise reply
+                return _with_texts(client, key, calls, replies)
         return replies
+
+
+def _with_texts(client: Client, key: str, calls: Sequence[Call], replies: list[Any]) -> list[Any]:
+    """Return replies with those of scripts that weren't known, sent again; raise the first error."""
+    unknown = [index for index, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
+    if unknown:
+        again = _send(client, key, [calls[index] for index in unknown], "EVAL")
+        for index, reply in zip(unknown, again, strict=True):
+            replies[index] = reply
+    for reply in replies:
+        if isinstance(reply, Exception):
+            raise reply
+    return replies
 
 
 def outcome(client: Client, key: str, call: Call) -> Any:
