@@ -1,7 +1,7 @@
 """django_taskq on Redis: leases, fencing and durable settling on, results kept for a day, Django set up.
 
 default  functions, run in threads
-async    coroutine functions, run in the children's event loops
+async    coroutine functions, run in the children's event loops, on uvloop (as `[fast]` installs it)
 records  functions, and each ended task has a row with its result in PostgreSQL
 """
 
@@ -17,7 +17,7 @@ SIZES = ((1, 16), (2, 8), (2, 16), (2, 32), (2, 64))
 
 class Adapter(DjangoPeer):
     # The package itself is that of the checkout.
-    requirements = ["Django==6.1.3", "redis==8.1.0", "hiredis==3.5.0", "psycopg[binary]==3.3.9"]
+    requirements = ["Django==6.1.3", "redis==8.1.0", "hiredis==3.5.0", "uvloop==0.23.0", "psycopg[binary]==3.3.9"]
     site = "django_taskq"
     variants = ["default", "async", "records"]
     bulk = True

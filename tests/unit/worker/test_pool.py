@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
 
 import pytest
 
 from django_taskq.worker.board import Board
 from django_taskq.worker.outcomes import Succeeded
-from django_taskq.worker.pool import Inbox, Pool, Turn
+from django_taskq.worker.pool import Ended, Inbox, Pool, Turn
 from tests.unit.worker.fakes import FakeApplication, make_lease
 from tests.waiting import wait_until
 
@@ -120,3 +121,52 @@ def test_a_thread_that_was_lent_runs_what_it_started_itself():
 
     inbox.get(timeout=10)
     assert ran == [ran[0]] * 2
+
+
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+def test_coroutines_run_on_either_event_loop_and_what_ends_a_process_does_not_end_it(loop, monkeypatch):
+    if loop == "asyncio":
+        monkeypatch.setattr("django_taskq.worker.pool.uvloop", None)
+    seen = []
+
+    async def exit_process():
+        raise SystemExit
+
+    async def body(lease, control):
+        seen.append(type(asyncio.get_running_loop()).__module__.partition(".")[0])
+        (done,), _ = await asyncio.wait([asyncio.create_task(exit_process())])
+        return Succeeded(type(done.exception()).__name__.encode())
+
+    inbox = Inbox()
+    pool = Pool(FakeApplication(None, body, coroutine=True), Board(8), inbox, inbox.put, "w.1", threads=4, coroutines=4)
+    for _ in range(2):
+        pool.start([make_lease()])
+        (run,) = inbox.get(timeout=10).runs
+        assert run.outcome == Succeeded(b"SystemExit")
+        pool.ended(run)
+        pool.settled(run)
+    assert seen == [loop, loop]
+
+
+def test_each_coroutine_has_a_task_and_a_context_of_its_own_and_nothing_is_kept_of_it():
+    current = contextvars.ContextVar("current", default=None)
+
+    async def body(lease, control):
+        before = current.get()
+        current.set(lease.id)
+        if lease.token % 2:
+            await asyncio.sleep(0)
+        return Succeeded(f"{before} {asyncio.current_task() in asyncio.all_tasks()}".encode())
+
+    inbox = Inbox()
+    pool = Pool(FakeApplication(None, body, coroutine=True), Board(8), inbox, inbox.put, "w.1", threads=4, coroutines=4)
+    pool.start([make_lease(number) for number in range(4)])
+
+    ended = []
+    while len(ended) < 4:
+        message = inbox.get(timeout=10)
+        assert isinstance(message, Ended)
+        ended += message.runs
+    # Each had a context and a task of its own.
+    assert {run.outcome for run in ended} == {Succeeded(b"None True")}
+    assert not pool._coroutines._tasks
