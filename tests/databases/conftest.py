@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -169,7 +168,7 @@ def agrees(record: Record) -> bool:
         assert getattr(said, name) == getattr(record, name), name
     # A row that was there first tells when the task was enqueued, and not when it reached Redis.
     enqueued_at = said.head.enqueued_at if row.is_outbox else record.head.enqueued_at
-    assert said.head == replace(record.head, key_ttl_ms=0, record_alias=None, enqueued_at=enqueued_at)
+    assert said.head == record.head._replace(key_ttl_ms=0, record_alias=None, enqueued_at=enqueued_at)
     errors = [attempt.error for attempt in record.history]
     assert [attempt.error for attempt in said.history] == errors
     return True
