@@ -6,11 +6,12 @@
 -- @include _head
 local reply = {}
 
+-- A set of a wrong type may hold any id.
 local function is_placed(id, queue, state)
   if state == 'waiting' then
-    return call('ZSCORE', QUEUE .. queue .. ':ready', id) or call('ZSCORE', QUEUE .. queue .. ':scheduled', id)
+    return pcall('ZSCORE', QUEUE .. queue .. ':ready', id) or pcall('ZSCORE', QUEUE .. queue .. ':scheduled', id)
   end
-  return state ~= 'leased' and state ~= 'dead' or call('ZSCORE', QUEUE .. queue .. ':' .. state, id)
+  return state ~= 'leased' and state ~= 'dead' or pcall('ZSCORE', QUEUE .. queue .. ':' .. state, id)
 end
 
 for i, id in ipairs(ARGV) do

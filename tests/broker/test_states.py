@@ -61,6 +61,23 @@ def test_a_strange_key_is_told_from_none(broker):
     assert broker.states(["strange"]) == ["BODILESS"]
 
 
+@pytest.mark.leaves_keys
+@pytest.mark.parametrize("place", ["ready", "leased", "dead"])
+def test_a_set_of_a_wrong_type_hides_no_other_record(broker, place):
+    record_id = {
+        "ready": lambda: put(broker)[0],
+        "leased": lambda: lease_one(broker).id,
+        "dead": lambda: bury_one(broker)[0],
+    }
+    strange, (sound,) = record_id[place](), put(broker, queue="sound")
+    broker.client.delete(getattr(broker.keys, place)("q"))
+    broker.client.set(getattr(broker.keys, place)("q"), "x")
+
+    words = broker.states([strange, sound])
+
+    assert words == [{"ready": "waiting"}.get(place, place), "waiting"]
+
+
 def test_a_push_heals_what_is_lost_at_its_time(broker):
     (due,), (later,) = put(broker), put(broker, delay_ms=60_000)
     for place in ("ready", "scheduled"):
