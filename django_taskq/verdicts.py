@@ -19,6 +19,7 @@ from .broker.envelope import DEFAULT_RESULT_TTL_MS
 from .broker.exceptions import TaskqError, UnreadableRecord
 from .broker.records import AttemptError, Lease, Record, State
 from .fence import Standing, Status
+from .rows import Row
 from .upsert import Rule
 from .worker.endings import Ending, NotRecorded, Recorded
 from .worker.exceptions import Cancelled
@@ -87,11 +88,10 @@ class Verdicts:
                 if ending.state is not None and (alias := place(ending.lease)):
                     groups[alias].append(ending)
             for alias, group in groups.items():
-                try:
-                    told |= {ending.key: ending for ending in self._close(alias, group, known)}
-                except NotRecorded as error:
-                    failures |= dict.fromkeys([ending.lease.id for ending in group], error.cause)
-                    told = {key: ending for key, ending in told.items() if ending not in group}
+                closed, failed = self._close(alias, group, known)
+                failures |= failed
+                told = {key: ending for key, ending in told.items() if ending.lease.id not in failed}
+                told |= {ending.key: ending for ending in closed}
         return _recorded(told.values(), failures)
 
     def correct(self, ending: Ending, record: Record) -> None:
@@ -123,23 +123,35 @@ class Verdicts:
         outage.failed(error)
         return Released(round(min(max(SHORTEST_AWAY_MS, outage.seconds * 1000), LONGEST_AWAY_MS)))
 
-    def _close(self, alias: str, endings: Sequence[Ending], known: Mapping[str, Record]) -> Iterable[Ending]:
-        ids = [ending.lease.id for ending in endings]
+    def _close(
+        self, alias: str, endings: Sequence[Ending], known: Mapping[str, Record]
+    ) -> tuple[list[Ending], Mapping[str, BaseException]]:
+        """Write endings into their rows; return them as these say that they ended, and why others aren't written."""
+        made: list[tuple[Ending, Row]] = []
+        failures: dict[str, BaseException] = {}
+        for ending in endings:
+            try:
+                made.append((ending, rows.from_ending(ending, self._backend, known.get(ending.lease.id))))
+            except Exception as error:  # it must not cost the others their results
+                failures[ending.lease.id] = error
         try:
-            made = [rows.from_ending(ending, self._backend, known.get(ending.lease.id)) for ending in endings]
-            write_finished(made, alias=alias, rule=Rule.OPEN)
-            said = fence.read(alias, ids)
-        except NotRecorded:
-            raise
+            write_finished([row for _, row in made], alias=alias, rule=Rule.OPEN)
+        except NotRecorded as error:
+            failures |= dict.fromkeys(error.ids, error.cause)
+        except Exception as error:
+            return [], dict.fromkeys([ending.lease.id for ending in endings], error)
+        written = [(ending, row) for ending, row in made if ending.lease.id not in failures]
+        try:
+            said = fence.read(alias, [row.id for _, row in written])
         except Exception as error:
             _tidy(alias)
-            raise NotRecorded(ids, error) from error
-        for ending, row in zip(endings, made, strict=True):
-            standing = said.get(row.id)
-            if standing is None or standing[:2] == (row.token, row.status):
-                yield ending
-            else:
-                yield replace(ending, outcome=self._outcome(ending.lease, standing, alias))
+            return [], dict.fromkeys([ending.lease.id for ending in endings], error)
+        return [self._closed(ending, row, said.get(row.id), alias) for ending, row in written], failures
+
+    def _closed(self, ending: Ending, row: Row, standing: Standing | None, alias: str) -> Ending:
+        if standing is None or standing[:2] == (row.token, row.status):
+            return ending
+        return replace(ending, outcome=self._outcome(ending.lease, standing, alias))
 
     def _judged(self, ending: Ending, standings: Sequence[tuple[str, Standing | None]]) -> Ending:
         # The receipt comes last, and knows first.

@@ -10,11 +10,12 @@ from django.core.management import call_command
 from django.db import connections
 from django.utils import timezone
 
+from django_taskq import verdicts
 from django_taskq.broker.records import AttemptError
 from django_taskq.models import TaskRecord
 from django_taskq.pruning import Pruning
 from django_taskq.worker import rows
-from django_taskq.worker.endings import Ending
+from django_taskq.worker.endings import Ending, NotRecorded
 from django_taskq.worker.outcomes import Failed, Released, Succeeded, settle
 from tests.broker.helpers import lapse
 
@@ -253,6 +254,25 @@ def test_many_ends_are_written_at_once(application, broker, claim, run):
     changed = [n for n, (one, other) in enumerate(zip(endings, recorded.endings, strict=True)) if one != other]
     assert changed == [3]
     assert TaskRecord.objects.filter(status="succeeded").count() == 29
+
+
+@on_each("sqlite-immediate")
+def test_an_end_that_cannot_be_written_holds_up_no_others(application, claim, run, monkeypatch):
+    jobs.follow.enqueue_many([((number,), {}) for number in range(4)])
+    leases = [claim() for _ in range(4)]
+    endings = [Ending(lease, run(lease), CHILD) for lease in leases]
+    unmade, refused = replace(endings[1], outcome=Succeeded(b"\xff")), endings[2]
+    write_finished = verdicts.write_finished
+
+    def refuse(finished, **given):
+        write_finished([row for row in finished if row.id != refused.lease.id], **given)
+        raise NotRecorded([refused.lease.id], OSError("locked"))
+
+    monkeypatch.setattr(verdicts, "write_finished", refuse)
+    recorded = application.rows.write([endings[0], unmade, refused, endings[3]])
+    assert recorded.endings == [endings[0], endings[3]]
+    assert recorded.error.ids == {unmade.lease.id, refused.lease.id}
+    assert [row_of(lease).status for lease in leases] == ["succeeded", "running", "running", "succeeded"]
 
 
 @on_each(*ONE_EACH)
