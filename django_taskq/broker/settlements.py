@@ -21,7 +21,8 @@ class Holding(Protocol):
     def token(self) -> int: ...
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: making one would take twice as long, for each task.
+@dataclass(unsafe_hash=True, slots=True)
 class Complete:
     """The task returned; `log_json` holds its result, `{}` when none is kept."""
 

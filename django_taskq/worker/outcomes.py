@@ -14,7 +14,8 @@ from ..broker.settlements import Bury, Complete, Holding, Release, Retry, Settle
 from .exceptions import Crash, TaskTimeout
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: making one would take twice as long, for each task.
+@dataclass(unsafe_hash=True, slots=True)
 class Succeeded:
     """The task returned; `log_json` holds its result, `{}` where none is kept."""
 
