@@ -9,19 +9,30 @@ import os
 import traceback
 from types import TracebackType
 
+#: How many forks there are between this process and the first that imported this; asking for its id takes longer.
+_generation = 0
+
+
+def _note_fork() -> None:
+    global _generation
+    _generation += 1
+
+
+os.register_at_fork(after_in_child=_note_fork)
+
 
 class Body:
     """Surrounds a user's body; only the process that entered it leaves it."""
 
-    __slots__ = ("_process",)
+    __slots__ = ("_entered_in",)
 
     def __enter__(self) -> None:
-        self._process = os.getpid()
+        self._entered_in = _generation
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if os.getpid() != self._process:
+        if self._entered_in != _generation:
             _end(error)
 
 
