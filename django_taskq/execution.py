@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from inspect import iscoroutinefunction
+from typing import Any
 
 from asgiref.sync import sync_to_async
 
@@ -95,7 +96,8 @@ class Application:
 
     async def aperform(self, lease: Lease, control: Control) -> Outcome:
         """See perform(), for a coroutine function."""
-        await hygiene.around_coroutine()
+        if hygiene.is_due_for_coroutines():
+            await hygiene.around_coroutine()
         try:
             attempt = self._prepare(lease, control)
             if not isinstance(attempt, Attempt):
@@ -108,9 +110,11 @@ class Application:
                 await aannounce(signals.task_started, self._sender, attempt.result)
             try:
                 attempt.refuse_transaction()
-                async with control.alimit():
+                if attempt.envelope.timeout_ms is None:
                     with Body():
                         value = await attempt.call()
+                else:
+                    value = await self._limited(attempt, control)
                 succeeded = attempt.succeeded(value, self._most_bytes)
             except BaseException as error:
                 failed = attempt.failed(error)
@@ -121,7 +125,8 @@ class Application:
                 await aannounce(signals.task_finished, self._sender, attempt.result)
             return succeeded
         finally:
-            await hygiene.around_coroutine()
+            if hygiene.is_due_for_coroutines():
+                await hygiene.around_coroutine()
 
     def buried(self, lease: Lease, error: AttemptError) -> None:
         """Send `task_finished` for a task that was buried without being run."""
@@ -148,6 +153,12 @@ class Application:
         with control.limit(), Body():
             value = attempt.call()
         return attempt.succeeded(value, self._most_bytes)
+
+    async def _limited(self, attempt: Attempt, control: Control) -> Any:
+        """Run the body of a coroutine function within its time limit."""
+        async with control.alimit():
+            with Body():
+                return await attempt.call()
 
     def _find(self, lease: Lease) -> Known | None:
         """Return the task of a lease; None for one that nobody here knows."""

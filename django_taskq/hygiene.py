@@ -37,6 +37,8 @@ class _Thread(threading.local):
 _thread = _Thread()
 #: Set while threads that coroutines use may have open connections.
 _connected_for_coroutines = threading.Event()
+#: Tells whether there is anything to do around a coroutine; asking costs less than awaiting what does nothing.
+is_due_for_coroutines = _connected_for_coroutines.is_set
 
 
 def watch_connections() -> None:
@@ -72,10 +74,9 @@ def after_task() -> None:
 
 
 async def around_coroutine() -> None:
-    """Do the same, before and after a coroutine, for the thread that its queries run in."""
-    if _connected_for_coroutines.is_set():
-        _connected_for_coroutines.clear()
-        await sync_to_async(_refresh_for_coroutines)()
+    """Do the same where it is due, before and after a coroutine, for the thread that its queries run in."""
+    _connected_for_coroutines.clear()
+    await sync_to_async(_refresh_for_coroutines)()
 
 
 def _refresh_for_coroutines() -> None:
