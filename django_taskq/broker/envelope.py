@@ -32,7 +32,16 @@ def _made_once() -> Any:
 
 _write = _made_once()
 #: Reads a document without looking for a byte order mark and options that nobody gave.
-_read = json.JSONDecoder().decode
+_decoder: Any = json.JSONDecoder()
+
+
+def _read(text: str) -> Any:
+    """Decode JSON; most has no space around it, and looking for that takes as long as reading a small document."""
+    try:
+        value, end = _decoder.scan_once(text, 0)
+    except StopIteration:
+        end = -1
+    return value if end == len(text) else _decoder.decode(text)
 
 
 def dump_json(value: object) -> bytes:
