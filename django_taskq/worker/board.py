@@ -8,7 +8,6 @@ One board belongs to one child. It has a header of 64-bit numbers and a fixed nu
               idle      0, or after an empty claim with nothing in hand a number that no other such claim has
               retiring  1 once the child claims no more
               done      1 once it has left its main loop, with nothing in hand
-              ended     how many runs were settled
     slot      state     FREE, CLAIMED, BEGUN or ENDED
               record    token, attempt, id and queue of the lease
               began     when the run began
@@ -35,7 +34,7 @@ from ..broker.records import Lease
 
 FREE, CLAIMED, BEGUN, ENDED = range(4)
 
-_HEADER = ("loops", "nonce", "ready", "idle", "retiring", "done", "ended")
+_HEADER = ("loops", "nonce", "ready", "idle", "retiring", "done")
 _RECORD = struct.Struct("<qiBB63s100s")
 #: Bytes from one record to the next.
 _STRIDE = 184
@@ -85,7 +84,6 @@ class Board:
     idle = _Number()
     retiring = _Number()
     done = _Number()
-    ended = _Number()
 
     _sequence: memoryview[int]
     _began: memoryview[float]

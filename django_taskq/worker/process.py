@@ -293,5 +293,4 @@ class Child:
         if run is not None:
             if self._row_writer is not None:
                 self._row_writer.heed(run, word)
-            self._board.ended += 1
             self._pool.settled(run)
