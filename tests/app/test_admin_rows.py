@@ -8,8 +8,8 @@ from django.db import connection
 from django_taskq.broker.inspector import Inspector
 from django_taskq.dashboard import operations
 from django_taskq.models import TaskRecord
-from django_taskq.writing import write_finished
 from django_taskq.rows import from_record
+from django_taskq.writing import write_finished
 from tests.app.admin import VIEW, bury_many, client_of, died_at, messages_of, text_of, token_of, url
 
 pytestmark = pytest.mark.django_db

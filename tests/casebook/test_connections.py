@@ -52,8 +52,8 @@ def test_c74_connections_do_not_grow_in_number_over_many_tasks(age, start, ended
         assert {record.result for record in records} == {True}
     (child,) = worker.children()
 
-    # Those of the threads, and of the one that coroutines share.
-    most = 0 if age == "0" else 2 * (THREADS + 1)
+    # Those of the threads, of the one that waits for work in turn with them, and of the one that coroutines share.
+    most = 0 if age == "0" else 2 * (THREADS + 2)
     wait_until(lambda: opened(child, files) <= most, what="few connections")
 
     assert worker.stop() == 0

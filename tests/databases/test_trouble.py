@@ -31,7 +31,7 @@ def start(start_worker, entry, server):
 
     def started():
         patience = {"OPTIONS": {**entry.get("OPTIONS", {}), **IMPATIENT[server.name]}}
-        database = {**entry, **patience, **make_clerk()}
+        database = {**entry, **patience, **make_clerk(server)}
         return start_worker("--threads", "12", database=database, options={"lease_seconds": 1})
 
     effects.create()

@@ -108,7 +108,7 @@ def test_a_worker_deletes_old_rows(database, start_worker, ended):
     task = jobs.give.enqueue(1)
     worker = start_worker("--threads", "4", options={"records_ttl": 1})
     ended(task)
-    assert "that makes up to 9 connections" in worker.log
+    assert "that makes up to 10 connections" in worker.log
     wait_until(lambda: not TaskRecord.objects.exists(), timeout=20)
 
 

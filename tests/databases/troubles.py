@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any
 
 from django.db import connections
-from django.db.utils import OperationalError
 
 from tests.databases.engines import Engine
 from tests.databases.routing import ALIAS
@@ -47,52 +45,36 @@ def may_only_be_read(server: Engine) -> Iterator[None]:
         server.kill_sessions()
 
 
-@contextlib.contextmanager
-def has_no_connection_left(server: Engine) -> Iterator[None]:
-    if is_postgresql():
-        with has_no_connection_for(CLERK, server):
-            yield
-        return
-    others: list[Any] = []
-    server.run("SET GLOBAL max_connections = 10")
-    connections[ALIAS].close()
-    server.kill_sessions()
-    try:
-        with contextlib.suppress(OperationalError):
-            while True:
-                others.append(connections.create_connection(ALIAS))
-                others[-1].ensure_connection()
-        yield
-    finally:
-        for other in others:
-            other.close()
-        server.run("SET GLOBAL max_connections = 151")
-
-
-#: A role of PostgreSQL that limits bind, unlike the superuser of the tests.
+#: A user that limits bind, unlike the superuser of the tests.
 CLERK = "clerk"
 
 
-def make_clerk() -> dict[str, str]:
-    """Make the role, and return what makes it that of an entry in DATABASES."""
-    if not is_postgresql():
-        return {}
-    with connections[ALIAS].cursor() as cursor:
-        create = f"CREATE ROLE {CLERK} LOGIN; EXCEPTION WHEN duplicate_object THEN NULL"
-        cursor.execute(f"DO $$ BEGIN {create}; END $$")
-        cursor.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {CLERK}")
+def make_clerk(server: Engine) -> dict[str, str]:
+    """Make the user, and return what makes it that of an entry in DATABASES."""
+    if is_postgresql():
+        with connections[ALIAS].cursor() as cursor:
+            create = f"CREATE ROLE {CLERK} LOGIN; EXCEPTION WHEN duplicate_object THEN NULL"
+            cursor.execute(f"DO $$ BEGIN {create}; END $$")
+            cursor.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {CLERK}")
+    else:
+        server.run(f"CREATE USER IF NOT EXISTS {CLERK}; GRANT ALL ON taskq.* TO {CLERK}")
     return {"USER": CLERK}
 
 
 @contextlib.contextmanager
-def has_no_connection_for(role: str, server: Engine) -> Iterator[None]:
+def has_no_connection_left(server: Engine) -> Iterator[None]:
     connections[ALIAS].close()
-    server.run(f"ALTER ROLE {role} CONNECTION LIMIT 0")
+    if is_postgresql():
+        refuse, allow = (f"ALTER ROLE {CLERK} CONNECTION LIMIT {limit}" for limit in (0, -1))
+    else:
+        # Its limits are counted from when they are set, so the first connection would be let in.
+        refuse, allow = (f"ALTER USER {CLERK} ACCOUNT {word}" for word in ("LOCK", "UNLOCK"))
+    server.run(refuse)
     server.kill_sessions()
     try:
         yield
     finally:
-        server.run(f"ALTER ROLE {role} CONNECTION LIMIT -1")
+        server.run(allow)
 
 
 @contextlib.contextmanager

@@ -180,8 +180,9 @@ def start_line(settings: Settings, backend: RedisBackend) -> str:
     queues = ", ".join(settings.served) or "all that are used"
     if not settings.queues and settings.excluded:
         queues += f" but {', '.join(sorted(settings.excluded))}"
-    # Each thread has a connection, the coroutines of a child share one, and so do its rows.
-    each = settings.processes * (settings.threads + 1)
+    # Each thread has a connection, and one more that waits for work in turn with them; the coroutines of a child share
+    # one, and so do its rows.
+    each = settings.processes * (settings.threads + 2)
     if backend.conf.keeps_records:
         each += settings.processes + SUPERVISOR_CONNECTIONS
     return (
