@@ -2,7 +2,7 @@
 -- KEYS[1] {ns}:queues
 -- ARGV    id...
 -- Returns for each id its state, or GONE, LOST (it is in no sorted set), TAKEN (it is an alias), or BODILESS (what is
---         left of it goes when a script meets it)
+--         left of it goes within a minute)
 -- @include _head
 local reply = {}
 
@@ -14,10 +14,18 @@ local function is_placed(id, queue, state)
   return state ~= 'leased' and state ~= 'dead' or pcall('ZSCORE', QUEUE .. queue .. ':' .. state, id)
 end
 
+-- Nobody meets it again where it is in no set either, and nothing is pushed in its place before it is gone.
+local function let_go(id)
+  for _, key in ipairs({TASK, RUN, LOG}) do
+    if call('PTTL', key .. id) == -1 then call('PEXPIRE', key .. id, MINUTE) end
+  end
+end
+
 for i, id in ipairs(ARGV) do
   local text = head_text(id)
   if not text then
     reply[i] = call('EXISTS', TASK .. id, RUN .. id) > 0 and 'BODILESS' or 'GONE'
+    let_go(id)
   elseif alias_of(text) then
     reply[i] = 'TAKEN'
   else

@@ -84,6 +84,7 @@ def test_its_end_is_announced_after_the_commit(work):
 
 def test_the_statements_around_its_body_are_few(work):
     make_group.enqueue("bakers")
+    connection.queries_log.clear()  # as a worker does before a task, which would hide what is captured
     with CaptureQueriesContext(connection) as captured:
         work()
     words = [query["sql"].split()[0] for query in captured]

