@@ -10,6 +10,8 @@ PYTEST_ARGS ?=
 CHECKER_STEPS ?= 50000
 # For instance CHAOS_ARGS='--seconds 600 --database postgresql'; `make chaos CHAOS_ARGS=--help` lists all.
 CHAOS_ARGS ?=
+# Processes that run the tests side by side; 0 for one after the other, in this process. They wait more than they work.
+TEST_PROCESSES ?= 3
 # For instance BENCH_ARGS='--full --peer django_taskq --case drain'; `make bench BENCH_ARGS=--help` lists all.
 BENCH_ARGS ?=
 
@@ -24,7 +26,7 @@ help: ## List the targets
 
 .PHONY: test
 test: $(VENV)/.has-test ## Run the tests (makes .venv; needs Python 3.11 or newer, and no running server)
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadscope $(PYTEST_ARGS)
 
 .PHONY: demo
 demo: $(VENV)/.has-demo ## Serve the shop with worker and admin until Ctrl+C (needs no running server either)
@@ -63,7 +65,7 @@ imports: $(VENV)/.has-dev ## Check that imports run downward only (import-linter
 
 .PHONY: core
 core: $(VENV)/.has-test ## Run the tests without the slow ones, as for VENV=.venvs/5.2 MIN=11 MAX=11 DJANGO='Django~=5.2.0'
-	$(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadscope -m "not slow" $(PYTEST_ARGS)
 
 .PHONY: matrix
 matrix: $(VENV)/.has-test ## Run the broker suite on Redis 6.2, Redis 8 and Valkey 8 (fetched when possible)
