@@ -1,15 +1,18 @@
-"""The command line: `python -m benchmarks [options]` measures, `python -m benchmarks report FILE...` shows."""
+"""The command line: `python -m benchmarks [options]` measures; `report FILE...` and `publish FILE...` show."""
 
 import signal
 import sys
 
-from benchmarks import report, settings
+from benchmarks import page, report, settings
 from benchmarks.series import Series
 
 
 def main(argv):
     if argv[:1] == ["report"]:
         print(report.report(argv[1:]))
+        return 0
+    if argv[:1] == ["publish"]:
+        page.publish(argv[1:])
         return 0
     given = settings.parse(argv)
     # A plain kill must end the servers and workers as well.

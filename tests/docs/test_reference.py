@@ -33,6 +33,8 @@ PAGES = [
     "reference/redis.md",
     "explanation/guarantees.md",
     "explanation/exactly-once.md",
+    "explanation/ledger.md",
+    "explanation/performance.md",
     "how-to/outbox.md",
 ]
 
