@@ -93,7 +93,8 @@ class RedisBackend(BaseTaskBackend):
             # Of options that can't be used, the system checks tell, and so does the first use.
             default = self.options.get("on_commit", True) if isinstance(self.options, Mapping) else True
             if (default if task.on_commit is None else task.on_commit) is False:
-                raise InvalidTask(f"{task.name}: on_commit can't be False with an outbox; outbox=False leaves it out.")
+                more = ", which atomic tasks have." if task.atomic else "; outbox=False leaves it out."
+                raise InvalidTask(f"{task.name}: on_commit can't be False with an outbox{more}")
 
     def enqueue(  # type: ignore[override]  # generic in django-stubs
         self, task: Task, args: Sequence[Any], kwargs: Mapping[str, Any]

@@ -102,7 +102,7 @@ def test_a_task_without_a_row_costs_no_query(work):
 def test_atomic_is_for_functions_whose_enqueue_waits_for_the_commit():
     with pytest.raises(InvalidTask, match="coroutine"):
         background(atomic=True)(tasks.fetch.func)
-    with pytest.raises(InvalidTask, match="on_commit"):
+    with pytest.raises(InvalidTask, match="on_commit can't be False with an outbox, which atomic tasks have"):
         background(atomic=True, on_commit=False)(make_group.func)
     with pytest.raises(InvalidTask, match="on_commit"):
         make_group.using(on_commit=False)
