@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..execution import Application
 
 logger = logging.getLogger("django_taskq")
+backport_logger = logging.getLogger("django_tasks")
 
 _LEVELS = {0: logging.WARNING, 1: logging.INFO}
 
@@ -48,5 +49,8 @@ def configure_logging(verbosity: int) -> None:
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(process)d %(message)s"))
         logger.addHandler(handler)
         logger.propagate = False
+    if not backport_logger.hasHandlers():
+        # So its lines go where those of Django's own `django.tasks` do.
+        backport_logger.parent = logging.getLogger("django")
     if logger.level == logging.NOTSET:
         logger.setLevel(_LEVELS.get(verbosity, logging.DEBUG))
