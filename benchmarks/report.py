@@ -63,7 +63,8 @@ def detail(results, case):
             who, show(median(values)), show(min(values)), show(max(values)), str(len(values)), show(ratio, 3),
             show(results.ratio(who, "bullmq", case, field), 3), plan_text(results.last(who, case).get("plan")) or "-",
         ])  # fmt: skip
-    return grid(head, rows)
+    told = [number for number in range(len(head)) if any(row[number] != "-" for row in rows)]
+    return grid([head[number] for number in told], [[row[number] for number in told] for row in rows])
 
 
 def scaling(results):

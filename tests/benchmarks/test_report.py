@@ -66,6 +66,14 @@ def test_what_was_not_measured_counts_as_neither_met_nor_missed(results):
     assert "not measured" in targets.table(results(line("django_taskq", "drain", per_s=100)))
 
 
+def test_a_column_of_which_nothing_was_measured_is_left_out(results):
+    table = report.detail(
+        results(line("huey:thread", "enqueue", per_s=100), line("bullmq", "enqueue", per_s=50)), "enqueue"
+    )
+    assert "x bullmq" in table
+    assert "x limit:pop" not in table
+
+
 def test_tasks_that_did_not_run_or_ran_twice_are_named(results):
     found = results(line("huey:thread", "drain", per_s=100, unfinished=3, twice=1))
     assert report.wrong(found) == "- huey:thread drain: 3 not run, 1 run twice"
