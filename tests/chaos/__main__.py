@@ -20,6 +20,7 @@ from tests.chaos.driver import carry_out
 from tests.chaos.history import Event, read
 from tests.chaos.judge import Violation, judge
 from tests.chaos.plan import Plan
+from tests.chaos.publish import publish
 from tests.chaos.report import table
 from tests.chaos.shrink import shrink
 
@@ -43,6 +44,8 @@ def main() -> int:
         print("clocks are not shifted: libfaketime isn't installed")
     violations = judge(events)
     code = _tell(events, violations)
+    if options.publish:
+        publish(plan, events, violations)
     if code == 0 and not options.keep:
         shutil.rmtree(folder)
         return 0
@@ -63,6 +66,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--plan", type=Path, metavar="FILE", help="carry out this plan again")
     parser.add_argument("--check", type=Path, metavar="FILE", help="only judge this history")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the history there, however it ends")
+    parser.add_argument("--publish", action="store_true", help="show the summary on the page of what is promised")
     parser.add_argument("--shrink", action="store_true", help="after a failure, look for fewer faults that fail too")
     return parser.parse_args()
 
@@ -95,7 +99,7 @@ def _run(plan: Plan, folder: Path, commit: str | None) -> list[Event]:
 
 def _tell(events: Sequence[Event], violations: Sequence[Violation]) -> int:
     for name, value in table(events, violations):
-        print(f"{name:50}{value!s:>12}")
+        print(f"{name:52}{value!s:>10}")
     for violation in violations[:SHOWN]:
         print("VIOLATION", violation)
     if len(violations) > SHOWN:
