@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
+from django.conf import settings
 from django.db import transaction
 
 from django_taskq import background
@@ -17,10 +19,18 @@ class Stale(Exception):
     """A newer attempt has been here."""
 
 
+def stands_still(result_id: str) -> Path:
+    """Return the file that is there once the first attempt at a task stands still."""
+    return settings.DATA_DIR / f"ledger-{result_id}"
+
+
 def lose_lease(context, now: bool) -> None:
     """Stand still, as a process that was frozen, until another may run this task too."""
+    if not now or context.attempt > 1:
+        return
+    stands_still(context.task_result.id).touch()
     deadline = time.monotonic() + 20
-    while now and context.attempt == 1 and not context.lease_lost and time.monotonic() < deadline:
+    while not context.lease_lost and time.monotonic() < deadline:
         time.sleep(0.01)
 
 

@@ -377,6 +377,7 @@ class TestOutages:
         finally:
             redis_client.config_set("maxmemory", "0")
 
+        make_due()
         duty(backend).work()
         assert word(backend, result) == "waiting"
 

@@ -15,7 +15,7 @@ from django_taskq.broker.inspector import Inspector
 from django_taskq.broker.records import AttemptError, State
 from django_taskq.compat import task_backends
 from ledger.models import Charge, Fence
-from ledger.tasks import AFTER, BEFORE, GUARDS
+from ledger.tasks import AFTER, BEFORE, GUARDS, stands_still
 
 #: Seconds that all charges of one guard may take.
 PATIENCE = 60
@@ -55,7 +55,8 @@ class Command(BaseCommand):
             if time.monotonic() > deadline or worker.poll() is not None:
                 raise CommandError(f"{len(pending)} charges of {name!r} did not come to an end.")
             for record in self.inspector.records([*pending]):
-                if record.state is State.LEASED and not pending[record.id]:
+                if record.state is State.LEASED and not pending[record.id] and stands_still(record.id).exists():
+                    stands_still(record.id).unlink()
                     # What a reaper does with a lease that has lapsed: another attempt may begin while this one runs.
                     held = SimpleNamespace(id=record.id, queue=record.head.queue, token=record.token)
                     self.inspector.broker.retry(held, 0, LOST)
