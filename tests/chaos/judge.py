@@ -137,7 +137,9 @@ class History:
         what = event["what"]
         if "id" in event:
             task = self.tasks.setdefault(event["id"], Task(event["id"]))
-            if what in LISTS:
+            if what == "person" and task.acts and task.acts[-1]["sent"] == event["sent"]:
+                task.acts[-1] = event  # how it went, in place of that it was begun
+            elif what in LISTS:
                 getattr(task, LISTS[what]).append(event)
             elif what in ("record", "row"):
                 setattr(task, what, event)

@@ -36,6 +36,8 @@ class Person:
         chosen = self.draw.sample(seen, min(len(seen), self.draw.randint(1, MOST)))
         sent = time.monotonic()
         words: list[str | None] = [None] * len(chosen)
+        for record_id, _ in chosen:  # who is killed now has acted, and can't say so
+            note("person", id=record_id, verb=verb, word=None, sent=sent)
         try:
             given = [record_id for record_id, _ in chosen] if verb == "cancel" else chosen
             words = getattr(self.closing, verb)(given)

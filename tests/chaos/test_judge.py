@@ -482,3 +482,10 @@ def test_the_time_to_recover_is_that_of_each_task_that_was_running(forged):
     found = recoveries(History(forged.events))
     begun_again = next(event["at"] for event in forged.events if event["what"] == "begin" and event["pid"] == 8)
     assert found["a task of a killed child runs again"] == [begun_again - killed["since"]]
+
+
+def test_who_was_killed_while_acting_has_acted_once():
+    begun = {"what": "person", "at": 1.0, "who": "person", "id": "a", "verb": "cancel", "word": None, "sent": 0.5}
+    done = {**begun, "at": 2.0, "word": "DONE"}
+    assert History([begun]).tasks["a"].may_be_cancelled
+    assert [act["word"] for act in History([begun, done]).tasks["a"].acts] == ["DONE"]
