@@ -24,8 +24,6 @@ from .worker.endings import NotRecorded
 
 Status = TaskRecord.Status
 
-#: Ids in one statement; SQLite takes only so many.
-_MOST = 500
 #: Bytes of a record that are read to find out where its rows are.
 _HEAD_BYTES = 1024
 #: What rows say of which a person decides. A letter whose discard never reached Redis is still dead there.
@@ -112,8 +110,10 @@ def _change(places: Places, before: Sequence[Status], columns: Mapping[str, Any]
             for alias in sorted(places):
                 transactions.enter_context(transaction.atomic(using=alias))
                 ids = sorted(places[alias])
-                for start in range(0, len(ids), _MOST):
-                    page = TaskRecord.objects.using(alias).filter(pk__in=ids[start : start + _MOST], status__in=before)
+                for start in range(0, len(ids), fence.MOST_IDS):
+                    page = TaskRecord.objects.using(alias).filter(
+                        pk__in=ids[start : start + fence.MOST_IDS], status__in=before
+                    )
                     page.update(**columns)
         for alias in places:
             fence.commit(alias)

@@ -26,7 +26,7 @@ Status = TaskRecord.Status
 FINAL = (Status.SUCCEEDED, Status.CANCELLED, Status.DUPLICATE)
 
 #: Ids in one statement; SQLite takes only so many.
-_MOST = 500
+MOST_IDS = 500
 
 _SQLSTATES = {"40001", "40P01"}  # serialization failure, deadlock
 _MARIADB_CODES = {1020, 1205, 1213}  # the row changed since it was read, lock wait timeout, deadlock
@@ -79,8 +79,8 @@ def close(alias: str, row: Row) -> bool:
 def read(alias: str, ids: Sequence[str]) -> Mapping[str, Standing]:
     """Return what rows say, by id."""
     found: dict[str, Standing] = {}
-    for first in range(0, len(ids), _MOST):
-        page = TaskRecord.objects.using(alias).filter(pk__in=ids[first : first + _MOST])
+    for first in range(0, len(ids), MOST_IDS):
+        page = TaskRecord.objects.using(alias).filter(pk__in=ids[first : first + MOST_IDS])
         for record_id, token, status, result in page.values_list("pk", "token", "status", "result"):
             found[record_id] = Standing(token, status, result)
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from django.db import DatabaseError, InterfaceError, models, router, transaction
 from django.utils import timezone
 
 from . import registry
+from .broker.batches import batches
 from .broker.envelope import Envelope
 from .broker.exceptions import EnqueueError, UnreadableRecord
 from .broker.records import NewRecord
@@ -144,7 +145,7 @@ def _insert(backend: str, drafts: Sequence[Draft], alias: str) -> None:
         insert(rows[0], alias)
         return
     with transaction.atomic(using=alias, savepoint=False):
-        for batch in _batches(rows):
+        for batch in batches(rows, lambda row: len(row.envelope), BATCH_ROWS, BATCH_TEXT):
             TaskRecord.objects.using(alias).bulk_create(batch)
 
 
@@ -161,19 +162,6 @@ def _row(backend: str, result: TaskResult, record: NewRecord) -> TaskRecord:
         is_outbox=True,
         delay_ms=record.delay_ms,
     )
-
-
-def _batches(rows: Sequence[TaskRecord]) -> Iterator[list[TaskRecord]]:
-    batch: list[TaskRecord] = []
-    size = 0
-    for row in rows:
-        if batch and (len(batch) >= BATCH_ROWS or size + len(row.envelope) > BATCH_TEXT):
-            yield batch
-            batch, size = [], 0
-        batch.append(row)
-        size += len(row.envelope)
-    if batch:
-        yield batch
 
 
 def _try(backend: str, push: Callable[[], None]) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 
 from django.db import connections, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from . import rows
+from .broker.batches import batches
 from .models import TaskRecord
 from .rows import Row
 from .upsert import Rule, upsert
@@ -35,14 +36,14 @@ def write_finished(finished: Iterable[Row], *, alias: str | None = None, rule: R
     the database takes no rows.
     """
     connection = connections[alias or router.db_for_write(TaskRecord)]
-    batches = list(_batches(_newest(finished)))
+    pages = list(batches(_newest(finished), _length, BATCH_ROWS, BATCH_TEXT))
     unwritten: list[Row] = []
     cause: Exception | None = None
-    for index, batch in enumerate(batches):
+    for index, batch in enumerate(pages):
         refused, cause = _write(connection, batch, rule)
         unwritten += refused
         if len(refused) == len(batch):
-            unwritten += (row for later in batches[index + 1 :] for row in later)
+            unwritten += (row for later in pages[index + 1 :] for row in later)
             break
     if connection.settings_dict["CONN_MAX_AGE"] != 0:
         tidy(connection)
@@ -64,18 +65,8 @@ def _order(row: Row) -> tuple[int, bool]:
     return row.token, row.status == TaskRecord.Status.SUCCEEDED
 
 
-def _batches(finished: Sequence[Row]) -> Iterator[list[Row]]:
-    batch: list[Row] = []
-    size = 0
-    for row in finished:
-        length = len(row.envelope) + len(row.result) + len(row.history)
-        if batch and (len(batch) >= BATCH_ROWS or size + length > BATCH_TEXT):
-            yield batch
-            batch, size = [], 0
-        batch.append(row)
-        size += length
-    if batch:
-        yield batch
+def _length(row: Row) -> int:
+    return len(row.envelope) + len(row.result) + len(row.history)
 
 
 def _write(connection: BaseDatabaseWrapper, batch: Sequence[Row], rule: Rule) -> tuple[Sequence[Row], Exception | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from .batches import batches
 from .client import Client
 from .envelope import head_lines
 from .exceptions import TaskqError
@@ -26,7 +27,7 @@ Page = list[Enqueued] | TaskqError
 def enqueue(client: Client, key: str, records: Sequence[NewRecord]) -> Iterable[Page]:
     """Return what became of each page; after an error no more are sent, but some may be on their way."""
     _check(records)
-    pages = [records] if len(records) == 1 else list(_pages(records))
+    pages = [records] if len(records) == 1 else list(batches(records, _length, PAGE_RECORDS, PAGE_BYTES))
     if len(pages) != 1:
         return _stream(client, key, pages)
     return [_page(outcome(client, key, Call("enqueue", _arguments(pages[0]))))]  # as most are
@@ -66,17 +67,8 @@ def _check(records: Sequence[NewRecord]) -> None:
             _checked = names
 
 
-def _pages(records: Sequence[NewRecord]) -> Iterator[list[NewRecord]]:
-    page: list[NewRecord] = []
-    size = 0
-    for record in records:
-        if page and (len(page) >= PAGE_RECORDS or size + len(record.envelope) > PAGE_BYTES):
-            yield page
-            page, size = [], 0
-        page.append(record)
-        size += len(record.envelope)
-    if page:
-        yield page
+def _length(record: NewRecord) -> int:
+    return len(record.envelope)
 
 
 def _arguments(page: Sequence[NewRecord]) -> list[Argument]:

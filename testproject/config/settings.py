@@ -73,13 +73,15 @@ DATABASES = {
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
+REDIS_URL = os.environ.get("TASKQ_REDIS_URL", "redis://localhost:6379/0")
+
 TASKS = {
     "default": {
         "BACKEND": "django_taskq.backend.RedisBackend",
         # A worker serves them in this order.
         "QUEUES": ["payments", "mail", "default", "reports"],
         "OPTIONS": {
-            "url": os.environ.get("TASKQ_REDIS_URL", "redis://localhost:6379/0"),
+            "url": REDIS_URL,
             "namespace": "taskq-demo",
             # A row for each task that has ended; Redis forgets results after a day.
             "records": "finished",
@@ -90,7 +92,7 @@ TASKS = {
     "ledger": {
         "BACKEND": "django_taskq.backend.RedisBackend",
         "OPTIONS": {
-            "url": os.environ.get("TASKQ_REDIS_URL", "redis://localhost:6379/0"),
+            "url": REDIS_URL,
             "namespace": "taskq-ledger",
             "lease_seconds": 1,
         },

@@ -99,6 +99,18 @@ def database(entry: dict[str, Any], django_db_blocker: Any) -> Iterator[str]:
 
 
 @pytest.fixture
+def away(database):
+    """Give a function that takes the table away, and one that brings it back."""
+
+    def rename(old, new):
+        with connections[database].cursor() as cursor:
+            cursor.execute(f"ALTER TABLE {old} RENAME TO {new}")
+
+    table = TaskRecord._meta.db_table
+    return lambda: rename(table, "elsewhere"), lambda: rename("elsewhere", table)
+
+
+@pytest.fixture
 def notes(tmp_path, monkeypatch):
     """Give a function that returns the lines that tasks noted."""
     monkeypatch.setenv(shared_jobs.NOTES, str(tmp_path / "notes"))

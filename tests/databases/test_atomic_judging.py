@@ -55,18 +55,6 @@ def leased_elsewhere(leased, elsewhere):
     return lambda job, name: leased(replace(job, outbox=ALIAS, atomic=elsewhere), name, alias=elsewhere)
 
 
-@pytest.fixture
-def away(database):
-    """Give a function that takes the table away, and one that brings it back."""
-
-    def rename(old, new):
-        with connections[database].cursor() as cursor:
-            cursor.execute(f"ALTER TABLE {old} RENAME TO {new}")
-
-    table = TaskRecord._meta.db_table
-    return lambda: rename(table, "gone"), lambda: rename("gone", table)
-
-
 @on_each(*ONE_EACH)
 @either
 @pytest.mark.parametrize("job", [jobs.charge, jobs.charge_once])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from django.db import connections
 
 from django_taskq.broker.records import AttemptError, Claim
 from django_taskq.models import TaskRecord
@@ -44,18 +43,6 @@ def claim(broker):
         return lease
 
     return claim
-
-
-@pytest.fixture
-def away(database):
-    """Give a function that takes the table away, and one that brings it back."""
-
-    def rename(old, new):
-        with connections[database].cursor() as cursor:
-            cursor.execute(f"ALTER TABLE {old} RENAME TO {new}")
-
-    table = TaskRecord._meta.db_table
-    return lambda: rename(table, "elsewhere"), lambda: rename("elsewhere", table)
 
 
 def reaper_of(application, broker, *leases):

@@ -13,6 +13,7 @@ from tests.waiting import wait_until
 from . import jobs
 from .conftest import agrees, on_each
 from .routing import ALIAS
+from .troubles import may_only_be_read
 
 pytestmark = pytest.mark.slow
 
@@ -82,21 +83,10 @@ def test_a_result_that_cannot_be_saved_in_time_is_buried_with_it(server, databas
 def test_a_database_that_may_only_be_read_is_waited_for(server, database, start_worker, inspector, ended):
     worker = start_worker()
     ended(jobs.give.enqueue(0))
-    connections[ALIAS].close()
-    postgresql = connections[ALIAS].vendor == "postgresql"
-    switch = "ALTER DATABASE taskq SET default_transaction_read_only = %s"
-    # MariaDB's `read_only` doesn't bind its root.
-    refuse = switch % "on" if postgresql else "RENAME TABLE taskq.django_taskq_taskrecord TO taskq.elsewhere"
-    allow = switch % "off" if postgresql else "RENAME TABLE taskq.elsewhere TO taskq.django_taskq_taskrecord"
-    server.run(refuse)
-    server.kill_sessions()
-    try:
+    with may_only_be_read(server):
         task = jobs.give.enqueue(1)
         wait_until(lambda: "The database takes no rows" in worker.log)
         assert inspector.record(task.id).state == "leased"
-    finally:
-        server.run(allow)
-        server.kill_sessions()
     (record,) = ended(task)
     assert agrees(record)
     assert record.attempts == 1
