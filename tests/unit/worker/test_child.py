@@ -314,20 +314,20 @@ def test_a_thread_whose_task_ended_tells_redis_itself_and_runs_what_it_claims(st
 
     class Noting(FakeBroker):
         def exchange(self, settlements, claim):
-            if settlements:
-                told.append(threading.current_thread().name)
+            for settlement in settlements:
+                told.append((settlement.lease.id, threading.current_thread().name))
             return super().exchange(settlements, claim)
 
     def body(lease, control):
-        ran.append(threading.current_thread().name)
+        ran.append((lease.id, threading.current_thread().name))
         return Succeeded(b"{}")
 
     broker = Noting(*map(make_lease, range(50)))
     start(FakeApplication(broker, body), threads=1)
     wait_until(lambda: len(broker.settled) == 50)
 
-    assert set(ran) == {"task-1"}
-    assert told.count("task-1") > 25
+    # By the thread that ran it; which of the two that is, is open.
+    assert len(set(told) & set(ran)) > 25
 
 
 def test_an_error_of_a_thread_that_does_the_work_of_the_main_loop_ends_the_child():
