@@ -14,6 +14,7 @@ CHAOS_ARGS ?=
 TEST_PROCESSES ?= 3
 # For instance BENCH_ARGS='--full --peer django_taskq --case drain'; `make bench BENCH_ARGS=--help` lists all.
 BENCH_ARGS ?=
+CLIENT := clients/node
 
 ##@ Start here
 
@@ -25,15 +26,15 @@ help: ## List the targets
 	@printf '\nVariables: PYTHON=/path/to/python, VENV=%s, PYTEST_ARGS="-k name"\n' '$(VENV)'
 
 .PHONY: test
-test: $(VENV)/.has-test ## Run the tests (makes .venv; needs Python 3.11 or newer, and no running server)
+test: $(VENV)/.has-test node-if-there ## Run the tests (makes .venv; needs Python 3.11 or newer, and no running server)
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadscope $(PYTEST_ARGS)
 
 .PHONY: demo
-demo: $(VENV)/.has-demo ## Serve the shop with worker and admin until Ctrl+C (needs no running server either)
+demo: $(VENV)/.has-demo node-if-there ## Serve the shop with worker and admin until Ctrl+C (needs no running server either)
 	@$(BIN)/python -m scripts.demo
 
 .PHONY: demo-check
-demo-check: $(VENV)/.has-demo ## Run the demo without a person: place orders, wait until all is done, report
+demo-check: $(VENV)/.has-demo node-if-there ## Run the demo without a person: place orders, wait until all is done, report
 	@$(BIN)/python -m scripts.demo --check
 
 .PHONY: check
@@ -64,7 +65,7 @@ imports: $(VENV)/.has-dev ## Check that imports run downward only (import-linter
 ##@ More tests
 
 .PHONY: core
-core: $(VENV)/.has-test ## Run the tests without the slow ones, as for VENV=.venvs/5.2 MIN=11 MAX=11 DJANGO='Django~=5.2.0'
+core: $(VENV)/.has-test node-if-there ## Run the tests without the slow ones, as for VENV=.venvs/5.2 MIN=11 MAX=11 DJANGO='Django~=5.2.0'
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadscope -m "not slow" $(PYTEST_ARGS)
 
 .PHONY: matrix
@@ -78,6 +79,32 @@ checker: $(VENV)/.has-test ## Run the random checker of the protocol for CHECKER
 .PHONY: chaos
 chaos: $(VENV)/.has-test ## Break everything around producers and workers, and judge what became of each task (CHAOS_ARGS)
 	$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
+
+##@ The client for Node.js
+
+.PHONY: node
+node: ## Build the client of clients/node (needs Node.js 20 or newer, and npm)
+	@scripts/has_node.sh
+	@$(MAKE) --silent $(CLIENT)/dist/.built
+
+.PHONY: node-test
+node-test: node ## Check its types, and run its tests
+	cd $(CLIENT) && npm run --silent check && npm test --silent
+
+# What doesn't need the client goes on without it: tests of it are skipped then, and in CI they fail.
+.PHONY: node-if-there
+node-if-there:
+	@! scripts/has_node.sh || $(MAKE) --silent node || echo "Going on without the client for Node.js." >&2
+
+# npm writes this file last.
+$(CLIENT)/node_modules/.package-lock.json: $(CLIENT)/package.json $(CLIENT)/package-lock.json
+	cd $(CLIENT) && npm ci --loglevel=error --no-fund --no-audit
+	touch $@
+
+$(CLIENT)/dist/.built: $(CLIENT)/node_modules/.package-lock.json $(CLIENT)/package.json $(CLIENT)/tsconfig.json \
+		$(wildcard $(CLIENT)/scripts/*.js $(CLIENT)/src/*.ts $(CLIENT)/src/*/*.ts django_taskq/lua/*.lua)
+	cd $(CLIENT) && npm run --silent build
+	touch $@
 
 ##@ Measuring
 
@@ -94,7 +121,7 @@ wheel: $(VENV)/.has-test ## Build the wheel into dist/
 
 .PHONY: clean
 clean: ## Remove environments, caches and builds
-	rm -rf .venv .venvs .servers build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venvs .servers build dist $(CLIENT)/dist $(CLIENT)/lua $(CLIENT)/node_modules *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.has-%: setup.cfg pyproject.toml scripts/make_venv.sh scripts/pick_python.sh

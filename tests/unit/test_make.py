@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PICK = ROOT / "scripts" / "pick_python.sh"
+HAS_NODE = ROOT / "scripts" / "has_node.sh"
 
 OLD = '#!/bin/sh\n[ "$1" = - ] && echo "is Python 3.9"\n'
 BROKEN = "#!/bin/sh\nexit 127\n"
@@ -67,5 +68,33 @@ def test_make_help_lists_the_targets_without_any_python(tmp_path):
         [shutil.which("make"), "help"], cwd=ROOT, env={"PATH": str(tmp_path)}, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    for target in ("help", "test", "check", "lint", "types", "imports", "checker", "chaos", "matrix"):
+    for target in ("help", "test", "check", "lint", "types", "imports", "checker", "chaos", "matrix", "node", "node-test"):
         assert f"  {target} " in done.stdout
+
+
+def has_node(folder, **programs):
+    """Run has_node.sh where nothing but these programs is on the path."""
+    for name, text in programs.items():
+        interpreter(folder / name, text)
+    return subprocess.run(["/bin/sh", HAS_NODE], env={"PATH": str(folder)}, capture_output=True, text=True)
+
+
+def node(version):
+    return f'#!/bin/sh\n[ "$1" = --version ] && echo v{version} || echo {version.partition(".")[0]}\n'
+
+
+def test_node_and_npm_are_enough_for_the_client(tmp_path):
+    done = has_node(tmp_path, node=node("20.0.0"), npm="#!/bin/sh\n")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_one_line_says_what_the_client_for_node_lacks(tmp_path):
+    for programs, lack in [
+        ({}, "node isn't on the path, or doesn't run."),
+        ({"node": BROKEN}, "node isn't on the path, or doesn't run."),
+        ({"node": node("18.19.1")}, "node is v18.19.1."),
+        ({"node": node("20.0.0")}, "npm isn't on the path."),
+    ]:
+        done = has_node(tmp_path, **programs)
+        assert done.returncode == 1
+        assert done.stderr == f"Node.js 20 or newer and npm are needed for the client in clients/node: {lack}\n"
