@@ -68,8 +68,8 @@ def test_make_help_lists_the_targets_without_any_python(tmp_path):
         [shutil.which("make"), "help"], cwd=ROOT, env={"PATH": str(tmp_path)}, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    for target in ("help", "test", "check", "lint", "types", "imports", "checker", "chaos", "matrix", "node", "node-test"):
-        assert f"  {target} " in done.stdout
+    targets = {line.split()[0] for line in done.stdout.splitlines() if line.startswith("  ")}
+    assert {"help", "test", "check", "lint", "types", "imports", "checker", "chaos", "matrix", "node-test"} <= targets
 
 
 def has_node(folder, **programs):

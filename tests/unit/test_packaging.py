@@ -1,11 +1,16 @@
-"""The wheel: it holds what the package reads at run time, and nothing else of the repository."""
+"""The wheel and the archive of the sources hold what the package reads at run time, and nothing else of the repository.
+
+The lock file of the client for Node.js names versions and checksums, and not where somebody once fetched them.
+"""
 
 from __future__ import annotations
 
 import email
+import json
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -15,18 +20,25 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """Build the wheel from a copy, so that no build folder stays in the work tree."""
+def built(tmp_path_factory):
+    """Build both from a copy, so that no build folder stays in the work tree."""
     source = tmp_path_factory.mktemp("source")
-    shutil.copytree(ROOT / "django_taskq", source / "django_taskq", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("setup.cfg", "pyproject.toml", "LICENSE", "README.md"):
+    for folder in ("django_taskq", "clients", "scripts"):
+        unwanted = shutil.ignore_patterns("__pycache__", "node_modules", "dist")
+        shutil.copytree(ROOT / folder, source / folder, ignore=unwanted)
+    for name in ("setup.cfg", "pyproject.toml", "MANIFEST.in", "LICENSE", "README.md"):
         if (ROOT / name).exists():
             shutil.copy(ROOT / name, source)
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "."]
-    done = subprocess.run([*command, "--wheel-dir", "dist"], cwd=source, capture_output=True, text=True)
+    build = "from setuptools import build_meta as b; b.build_sdist('dist'); b.build_wheel('dist')"
+    done = subprocess.run([sys.executable, "-c", build], cwd=source, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    (built,) = (source / "dist").glob("*.whl")
-    with zipfile.ZipFile(built) as archive:
+    return source / "dist"
+
+
+@pytest.fixture(scope="module")
+def wheel(built):
+    (path,) = built.glob("*.whl")
+    with zipfile.ZipFile(path) as archive:
         yield archive
 
 
@@ -44,9 +56,26 @@ def test_the_wheel_holds_nothing_but_the_package(wheel):
     assert {folder for folder in folders if not folder.endswith(".dist-info")} == {"django_taskq"}
 
 
+def test_the_archive_of_the_sources_holds_nothing_but_the_package(built):
+    (path,) = built.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        names = [member.name.partition("/")[2] for member in archive if member.isfile()]
+    folders = {name.partition("/")[0] for name in names if "/" in name}
+    assert folders == {"django_taskq", "django_taskq_redis.egg-info"}
+    assert "django_taskq/lua/claim.lua" in names
+
+
 def test_the_metadata_names_licence_and_extras(wheel):
     (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
     metadata = email.message_from_bytes(wheel.read(name))
     assert metadata["Name"] == "django-taskq-redis"
     assert metadata["License-Expression"] == "MIT"
     assert {"django52", "fast", "demo", "test", "dev"} <= set(metadata.get_all("Provides-Extra"))
+
+
+def test_the_lock_file_of_the_client_for_node_names_checksums_and_no_addresses():
+    lock = json.loads((ROOT / "clients" / "node" / "package-lock.json").read_text())
+    packages = {name: package for name, package in lock["packages"].items() if name}
+    assert packages
+    assert all(package["integrity"].startswith("sha512-") for package in packages.values())
+    assert not [name for name, package in packages.items() if "resolved" in package]
