@@ -19,7 +19,7 @@ from tests.servers import free_port
 from tests.waiting import wait_until
 
 #: Seconds; no trouble here lasts as long.
-LEASE = 4.0
+LEASE = 6.0
 #: Seconds that the trouble lasts, at least.
 TROUBLE = LEASE / 3
 
@@ -54,8 +54,8 @@ def _until_killed(client):
 
 @contextlib.contextmanager
 def loading(server):
-    """Let it load what it holds, slowly."""
-    padding = {f"padding{index}": os.urandom(500) for index in range(40)}
+    """Let it load what it holds, slowly, until that was long enough."""
+    padding = {f"padding{index}": os.urandom(500) for index in range(1000)}
     with server.client() as client:
         client.mset(padding)
         client.save()
@@ -65,6 +65,7 @@ def loading(server):
         try:
             yield "loading"
         finally:
+            client.config_set("key-load-delay", 0)
             wait_until(lambda: not refusal(client))
             client.delete(*padding)
 
