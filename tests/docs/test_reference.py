@@ -21,7 +21,7 @@ from tests.docs.markdown import steps
 from tests.docs.project import ROOT, Project
 
 DOCS = ROOT / "docs"
-TUTORIAL = (DOCS / "tutorial.md").read_text()
+TUTORIAL = (DOCS / "tutorial" / "first-steps.md").read_text()
 SETTINGS = (DOCS / "reference" / "settings.md").read_text()
 COMMANDS = (DOCS / "reference" / "commands.md").read_text()
 TASKS = (DOCS / "reference" / "tasks.md").read_text()
@@ -81,7 +81,7 @@ def test_each_snippet_of_the_readme_runs(copy):
 
 def test_every_page_is_run_by_a_test():
     pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md") if path.parent.name != "decisions"}
-    assert pages == {*PAGES, "README.md", "tutorial.md"}
+    assert pages == {*PAGES, "README.md", "tutorial/first-steps.md"}
 
 
 def test_the_table_of_options_is_complete_and_has_their_defaults():

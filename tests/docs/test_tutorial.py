@@ -13,7 +13,7 @@ from scripts.demo.processes import DemoError
 from tests.docs.project import ROOT
 from tests.waiting import wait_until
 
-TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text()
+TUTORIAL = (ROOT / "docs" / "tutorial" / "first-steps.md").read_text()
 LETTERS = "/admin/django_taskq/deadletter/"
 
 
