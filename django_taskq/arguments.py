@@ -143,7 +143,8 @@ def _integer(value: int, depth: int) -> int:
 
 def _float(value: float, depth: int) -> float:
     if not math.isfinite(value):
-        raise _Refused(ValueError, f"is {float.__repr__(value)}, which JSON doesn't have.")
+        name = "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+        raise _Refused(ValueError, f"is {name}, which JSON doesn't have.")
     return float.__float__(value)
 
 

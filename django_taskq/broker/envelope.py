@@ -31,12 +31,19 @@ def _made_once() -> Any:
 
 
 _write = _made_once()
+
+
+def _refuse(literal: str) -> None:
+    raise ValueError(f"{literal} stands in it")
+
+
 #: Reads a document without looking for a byte order mark and options that nobody gave.
-_decoder: Any = json.JSONDecoder()
+_decoder: Any = json.JSONDecoder(parse_constant=_refuse)
 
 
-def _read(text: str) -> Any:
-    """Decode JSON; most has no space around it, and looking for that takes as long as reading a small document."""
+def read_json(text: str) -> Any:
+    """Decode JSON, without the numbers that are none; raise ValueError or RecursionError."""
+    # Most has no space around it, and looking for that takes as long as reading a small document.
     try:
         value, end = _decoder.scan_once(text, 0)
     except StopIteration:
@@ -130,7 +137,7 @@ class Envelope:
     def from_bytes(cls, data: bytes) -> Envelope:
         """Return the envelope, or raise `UnreadableRecord` that says what is wrong with it."""
         try:
-            document = _read(data.decode())
+            document = read_json(data.decode())
         except (ValueError, RecursionError) as error:
             raise UnreadableRecord(f"The envelope is no JSON: {error}") from None
         if not isinstance(document, dict):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from .envelope import Envelope, Head, dump_json, parse_task
+from .envelope import Envelope, Head, dump_json, parse_task, read_json
 
 #: Bytes of an error's message and traceback that are kept.
 ERROR_BYTES = 65_536
@@ -161,7 +160,7 @@ class Attempt:
         try:
             attempt, token, started_at, ended_at, child, text = line.decode().split(" ", 5)
             numbers = int(attempt), int(token), int(started_at), int(ended_at)
-            document = json.loads(text)
+            document = read_json(text)
             if "error" not in document:
                 return cls(*numbers, child, None, document.get("result"))
             names = ("error", "message", "traceback", "reason")

@@ -80,9 +80,9 @@ def test_a_copy_is_made():
 
 
 REFUSED = [
-    (math.nan, ValueError, "nan"),
-    (math.inf, ValueError, "inf"),
-    (-math.inf, ValueError, "-inf"),
+    (math.nan, ValueError, " is NaN, which JSON doesn't have."),
+    (math.inf, ValueError, " is Infinity, which JSON doesn't have."),
+    (-math.inf, ValueError, " is -Infinity, which JSON doesn't have."),
     ("\ud800", ValueError, "lone surrogate"),
     ({"\udfff": 1}, ValueError, "lone surrogate"),
     (b"raw", TypeError, "bytes"),
