@@ -22,6 +22,7 @@ class TaskqConfig(AppConfig):
     def ready(self) -> None:
         register(check_backends)
         register(checks.check_names)
+        register(checks.check_remote_queues)
         register(check_outboxes)
 
 

@@ -23,6 +23,7 @@ from .failures import describe
 from .pruning import Pruning
 from .recording import Recorder
 from .repair import Repair
+from .task import RemoteTask
 from .verdicts import Verdicts
 from .worker.application import Control
 from .worker.exceptions import UnknownTask
@@ -182,6 +183,8 @@ class Application:
             return self._bury(lease, describe(error, "no task"))
         if known is None:
             return self._unknown(lease, f"No task {lease.envelope.name!r} is known here")
+        if isinstance(known.task, RemoteTask):
+            return self._unknown(lease, f"The remote task {lease.envelope.name!r} isn't run here")
         return Attempt(known, lease, self._alias, control)
 
     def _unknown(self, lease: Lease, why: str) -> Outcome:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -72,6 +72,29 @@ def check_policy(fields: dict[str, Any]) -> dict[str, Any]:
         }
     except ValueError as error:
         raise InvalidTask(str(error)) from error
+
+
+#: What the declaration of a remote task can't say: whether it does, and what there is to do instead.
+_NOT_REMOTE: tuple[tuple[Callable[[Mapping[str, Any]], object], str], ...] = (
+    (lambda task: not task["wire_name"], 'needs the name that its worker knows, as in name="receipts.render"'),
+    (lambda task: task["takes_context"], "takes no context, for it doesn't run here: leave takes_context out"),
+    (lambda task: callable(task["backoff"]), "is retried by its worker, which needs a number or a dict as backoff"),
+    (
+        lambda task: task["retry_on"] != (BaseException,) or task["bury_on"] != (),
+        "leaves it to its worker which errors are final: leave retry_on and bury_on out",
+    ),
+    (
+        lambda task: task["outbox"] or task["atomic"],
+        "has no row: leave outbox and atomic out; it waits for the commit all the same",
+    ),
+)
+
+
+def check_remote(fields: Mapping[str, Any]) -> None:
+    """Check what the declaration of a task says that another program works on, or raise InvalidTask."""
+    for is_refused, why in _NOT_REMOTE:
+        if is_refused(fields):
+            raise InvalidTask(f"A remote task {why}.")
 
 
 def check_run_after(value: object) -> dict[str, datetime | timedelta | None]:

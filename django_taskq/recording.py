@@ -8,10 +8,11 @@ from dataclasses import replace
 from django.db import connections, reset_queries, router
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from . import rows
+from . import registry, rows
 from .broker.broker import Broker
+from .broker.exceptions import UnreadableRecord
 from .broker.inspector import Inspector
-from .broker.records import Record
+from .broker.records import Lease, Record
 from .models import TaskRecord
 from .outbox import record_aliases
 from .results import moment
@@ -30,6 +31,15 @@ class Recorder:
         self._alias = alias
         self._inspector = Inspector(broker)
         self._verdicts = Verdicts(alias, broker)
+
+    def keeps(self, lease: Lease) -> bool:
+        """Tell whether a record has a row when it has ended: a remote task has none, whoever ends it."""
+        if lease.head.record_alias is not None:
+            return True
+        try:
+            return self.keeps_all and not registry.is_remote(lease.envelope.name)
+        except UnreadableRecord:
+            return True
 
     def write(self, endings: Sequence[Ending]) -> Recorded:
         """Write the rows of records that are about to end."""

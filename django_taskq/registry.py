@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 
 from .compat import Task, base
@@ -60,8 +61,22 @@ def names() -> list[str]:
 
 
 def clashes() -> dict[str, list[str]]:
-    """Return the names that several tasks bear, with their import paths."""
-    return {name: sorted(tasks) for name, tasks in _declared.items() if len(tasks) > 1}
+    """Return the names that several tasks bear, with their import paths; such a path is a name of its task, too."""
+    bearers = {name: {*tasks, *_standing_at(name)} for name, tasks in _declared.items()}
+    return {name: sorted(paths) for name, paths in bearers.items() if len(paths) > 1}
+
+
+def is_remote(name: str) -> bool:
+    """Tell whether a task was declared with this name that another program works on."""
+    return any(getattr(task, "is_remote", False) for task in _declared.get(name, {}).values())
+
+
+def _standing_at(path: str) -> Iterator[str]:
+    """Yield the import path of the task that stands at this one in a module that is loaded."""
+    module, _, name = path.rpartition(".")
+    found = getattr(sys.modules.get(module), name, None)
+    if isinstance(found, base.Task):
+        yield found.module_path
 
 
 def _registered(name: str, path: str) -> Task | None:

@@ -138,7 +138,7 @@ def _envelope(task: BackgroundTask[..., Any], run_after: int | None, atomic: str
         timeout_ms=None if timeout is None else milliseconds(timeout),
         result_ttl_ms=milliseconds(result_ttl),
         atomic=atomic,
-        meta={} if task.wire_name == task.module_path else {"path": task.module_path},
+        meta={} if task.is_remote or task.wire_name == task.module_path else {"path": task.module_path},
     )
 
 

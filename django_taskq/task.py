@@ -15,7 +15,7 @@ from . import registry
 from .compat import DEFAULT_TASK_BACKEND_ALIAS, DEFAULT_TASK_QUEUE_NAME, InvalidTask, Task, TaskResult, base
 from .conf import did_you_mean
 from .context import BackgroundContext, upgraded
-from .policy import Backoff, ExceptionClasses, check_policy, check_run_after
+from .policy import Backoff, ExceptionClasses, check_policy, check_remote, check_run_after
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,6 +34,8 @@ class BackgroundTask(Task, Generic[P, R]):
 
     # A template that shows `result.task.name` would run the task: Django calls what can be called.
     do_not_call_in_templates = True
+    #: Whether another program works on it.
+    is_remote = False
 
     wire_name: str = ""  # Its name in the queue, the import path by default; it survives a move of the function.
     max_attempts: int | None = None
@@ -126,6 +128,31 @@ class BackgroundTask(Task, Generic[P, R]):
         return partial(self.func, *args, **kwargs)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteTask(BackgroundTask[P, R]):
+    """A task that another program works on, by its name: it is enqueued here, and its function is never called."""
+
+    is_remote = True
+
+    def __post_init__(self) -> None:
+        check_remote({each.name: getattr(self, each.name) for each in fields(self)})
+        object.__setattr__(self, "outbox", False)  # whatever the backend's option says
+        BackgroundTask.__post_init__(self)
+
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Raise RuntimeError, for there is nothing here that could be called."""
+        raise self._never_here()
+
+    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> partial[Any]:
+        raise self._never_here()
+
+    def _never_here(self) -> RuntimeError:
+        return RuntimeError(
+            f"{self.wire_name} is a remote task, which never runs here: enqueue it, on a RedisBackend, "
+            "or on a DummyBackend in tests."
+        )
+
+
 def _rebuilt(task_class: type[BackgroundTask[..., Any]], path: str, values: dict[str, Any]) -> BackgroundTask[..., Any]:
     """Make a pickled task anew from the one at its import path."""
     try:
@@ -169,6 +196,7 @@ class Declaration(TypedDict, total=False):
     on_commit: bool | str | None
     outbox: bool | str | None
     atomic: bool | str | None
+    remote: bool
 
 
 _DEFAULTS = {
@@ -201,9 +229,10 @@ def background(function: Callable[..., Any] | None = None, /, **options: Any) ->
         if option not in _KNOWN:
             raise TypeError(f"background() has no argument {option!r}.{did_you_mean(option, _KNOWN)}")
     named = check_policy({"wire_name": options.pop("name", None)})
+    kind: type[BackgroundTask[..., Any]] = RemoteTask if options.pop("remote", False) else BackgroundTask
 
     def declare(func: Callable[..., Any]) -> BackgroundTask[..., Any]:
-        task: BackgroundTask[..., Any] = BackgroundTask(func=func, **{**_DEFAULTS, **options, **named})
+        task = kind(func=func, **{**_DEFAULTS, **options, **named})
         registry.register(task)
         return task
 

@@ -41,9 +41,8 @@ class RowStore(Protocol):
     it ends.
     """
 
-    @property
-    def keeps_all(self) -> bool:
-        """Whether the other records have a row as well, from their end on."""
+    def keeps(self, lease: Lease) -> bool:
+        """Tell whether a record has a row when it has ended. Never raises."""
 
     def write(self, endings: Sequence[Ending]) -> Recorded:
         """Write the rows of records that are about to end, under the tokens of their leases."""

@@ -91,7 +91,7 @@ class Rows:
 
     def keeps(self, lease: Lease) -> bool:
         """Tell whether a record has a row when it has ended."""
-        return self._store is not None and (self._store.keeps_all or is_fenced(lease))
+        return self._store is not None and self._store.keeps(lease)
 
     def wants(self, ending: Ending) -> bool:
         """Tell whether the row of an ending is to be written."""

@@ -31,6 +31,11 @@ async def fetch(*args, **kwargs):
     return args, kwargs
 
 
+@background(name="receipts.render", queue_name="receipts", max_attempts=5, backoff={"base": 3}, remote=True)
+def render(order_id, *, language="en"):
+    raise AssertionError("it runs elsewhere")
+
+
 @background(on_commit=False)
 def at_once():
     return None

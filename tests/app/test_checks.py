@@ -16,6 +16,7 @@ from django.test import override_settings
 
 import tests.app
 from django_taskq import background, registry
+from django_taskq.compat import task
 from tests.app import tasks
 from tests.app.test_task import DUMMY
 
@@ -277,6 +278,28 @@ def test_two_tasks_with_one_name_are_an_error(monkeypatch):
     assert f"{__name__}.first, {__name__}.second" in message.msg
 
 
+@pytest.mark.parametrize("name", ["receipt", f"{__name__}.stock", f"{__name__}.renamed"])
+def test_a_remote_task_with_the_name_of_one_that_runs_here_is_an_error(monkeypatch, name):
+    monkeypatch.setattr(registry, "_declared", {})
+    background(name="receipt")(first)
+    background(name=name, queue_name="receipts", remote=True)(second)
+    (message,) = [message for message in messages(QUEUES=[]) if message.id == "django_taskq.E005"]
+
+    assert f"{__name__}.second" in message.msg
+
+
+def test_a_remote_task_in_a_queue_that_is_served_here_is_a_warning(monkeypatch):
+    monkeypatch.setattr(registry, "_declared", {})
+    background(name="receipt", remote=True)(first)
+    assert ids() == []
+    background(second)
+    (message,) = messages()
+
+    assert message.id == "django_taskq.W004"
+    assert "'receipt' is in the queue 'default'" in message.msg
+    assert "--exclude-queues" in message.hint
+
+
 def test_tasks_that_nothing_has_imported_are_seen(monkeypatch):
     monkeypatch.setattr(registry, "_declared", {})
     monkeypatch.setattr(tests.app, "tasks", tasks)  # put back afterwards
@@ -293,6 +316,13 @@ def test_a_check_of_the_project_fails_with_the_message():
         pytest.raises(SystemCheckError, match=r"django_taskq\.E001.*Unknown option 'ulr'"),
     ):
         call_command("check")
+
+
+@task
+def stock(): ...
+
+
+renamed = background(name="renamed")(stock.func)
 
 
 def first(): ...

@@ -67,12 +67,6 @@ def test_an_unknown_argument_is_refused_with_the_near_one(option, near):
     assert near is None or f"Did you mean {near!r}?" in str(caught.value)
 
 
-@pytest.mark.parametrize("option", ["remote"])
-def test_an_argument_whose_feature_is_not_built_is_unknown(option):
-    with pytest.raises(TypeError, match=f"no argument '{option}'"):
-        background(**{option: True})(body)
-
-
 @pytest.mark.parametrize("option", ["outbox", "atomic"])
 @pytest.mark.parametrize("value", ["", 1, 0, ["default"], "a\nb"])
 def test_an_outbox_is_in_a_database_or_not_at_all(option, value):

@@ -53,7 +53,7 @@ def copy(bakery, tmp_path, redis_url):
     folder = shutil.copytree(bakery, tmp_path / "bakery")
     settings = folder / "bakery" / "settings.py"
     text = settings.read_text().replace("redis://127.0.0.1:1/0", redis_url)
-    settings.write_text(text.replace('"QUEUES": ["default"]', '"QUEUES": ["default", "mail"]'))
+    settings.write_text(text.replace('"QUEUES": ["default"]', '"QUEUES": ["default", "mail", "receipts"]'))
     project = Project(folder, redis_url)
     yield project
     project.stop()
