@@ -30,6 +30,15 @@ export function checkQueueName(name: unknown): string {
   return check('The queue name', name, NAME_BYTES, true)
 }
 
+/** Tell whether a queue may be called so. */
+export function isQueueName(name: string): boolean {
+  try {
+    return checkQueueName(name) === name
+  } catch {
+    return false
+  }
+}
+
 /** Return a worker name, or throw `InvalidName`; it stands in log lines, so it has no spaces. */
 export function checkWorkerName(name: unknown): string {
   return withoutSpaces('The worker name', check('The worker name', name, NAME_BYTES, true))
