@@ -78,8 +78,8 @@ REDIS_URL = os.environ.get("TASKQ_REDIS_URL", "redis://localhost:6379/0")
 TASKS = {
     "default": {
         "BACKEND": "django_taskq.backend.RedisBackend",
-        # A worker serves them in this order.
-        "QUEUES": ["payments", "mail", "default", "reports"],
+        # A worker serves them in this order, but for the last: that is for the Node.js service in testproject/receipts.
+        "QUEUES": ["payments", "mail", "default", "reports", "receipts"],
         "OPTIONS": {
             "url": REDIS_URL,
             "namespace": "taskq-demo",
@@ -122,5 +122,7 @@ LOGIN_URL = "admin:login"
 
 #: Where the task `export_stock` leaves its files.
 EXPORT_DIR = DATA_DIR / "exports"
+#: Whether receipts are made: the service in testproject/receipts must run.
+RECEIPTS = os.environ.get("SHOP_RECEIPTS") == "1"
 #: How long after the order a customer is asked for a review; a real shop waits for days.
 REMINDER_AFTER = timedelta(seconds=float(os.environ.get("SHOP_REMINDER_SECONDS", "20")))

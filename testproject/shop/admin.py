@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.contrib import admin
 
-from .models import Order, Product, Step, StockExport
+from .models import Order, Product, Receipt, Step, StockExport
 
 
 @admin.register(Product)
@@ -35,6 +35,17 @@ class OrderAdmin(admin.ModelAdmin):
 
     def has_add_permission(self, request) -> bool:
         return False  # An order is placed in the shop, where its tasks are enqueued.
+
+
+@admin.register(Receipt)
+class ReceiptAdmin(admin.ModelAdmin):
+    list_display = ["__str__", "filed_at"]
+    list_select_related = ["order"]
+    search_fields = ["order__number"]
+    readonly_fields = ["order", "filed_at", "result_id", "html"]
+
+    def has_add_permission(self, request) -> bool:
+        return False
 
 
 @admin.register(StockExport)

@@ -93,6 +93,7 @@ class Step(models.Model):
         CONFIRMATION = "confirmation", "Confirmation by mail"
         PAYMENT = "payment", "Payment"
         WAREHOUSE = "warehouse", "Warehouse"
+        RECEIPT = "receipt", "Receipt"
         REMINDER = "reminder", "Request for a review"
 
     order = models.ForeignKey(Order, models.CASCADE, related_name="steps")
@@ -104,6 +105,25 @@ class Step(models.Model):
 
     def __str__(self) -> str:
         return self.get_kind_display()
+
+
+class Receipt(models.Model):
+    """The receipt of an order that is paid, as the service in testproject/receipts has made it."""
+
+    order = models.OneToOneField(Order, models.CASCADE)
+    html = models.TextField()
+    filed_at = models.DateTimeField(auto_now_add=True)
+    # Of the task that filed it.
+    result_id = models.CharField(max_length=64)
+
+    class Meta:
+        ordering = ["-filed_at"]
+
+    def __str__(self) -> str:
+        return f"Receipt {self.order}"
+
+    def get_absolute_url(self) -> str:
+        return reverse("shop:receipt", args=[self.order.number])
 
 
 class StockExport(models.Model):

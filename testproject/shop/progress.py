@@ -8,7 +8,7 @@ from django_taskq import BackgroundTask
 from django_taskq.broker.exceptions import TaskqError
 
 from . import tasks
-from .models import Step
+from .models import Order, Receipt, Step
 
 try:
     from django.tasks import TaskResult, TaskResultStatus
@@ -53,8 +53,18 @@ def progress_of(task: BackgroundTask, result_id: str) -> Progress:
     return Progress(WORDS[result.status], _detail(result), result.attempts, result.is_finished)
 
 
-def steps_of(order) -> list[tuple[Step, Progress]]:
-    return [(step, progress_of(TASKS[step.kind], step.result_id)) for step in order.steps.all()]
+def progress_of_step(step: Step) -> Progress:
+    """Look up the task of a step; a receipt has two: one makes it, and enqueues the other, which files it."""
+    if step.kind != Step.Kind.RECEIPT:
+        return progress_of(TASKS[step.kind], step.result_id)
+    if receipt := Receipt.objects.filter(order=step.order_id).first():
+        return progress_of(tasks.file_receipt, receipt.result_id)
+    made = progress_of(tasks.render_receipt, step.result_id)
+    return progress_of(tasks.file_receipt, made.detail) if made.word == "done" else made
+
+
+def steps_of(order: Order) -> list[tuple[Step, Progress]]:
+    return [(step, progress_of_step(step)) for step in order.steps.all()]
 
 
 def _detail(result: TaskResult) -> str:

@@ -16,7 +16,7 @@ from django.utils import timezone
 from django_taskq import background
 
 from . import gateway, warehouse
-from .models import Order, Product, StockExport
+from .models import Order, Product, Receipt, Step, StockExport
 
 
 def get_order(order_id: int) -> Order:
@@ -42,8 +42,42 @@ def capture_payment(context, order_id: int) -> str:
     if order.paid_at is None:
         # The far side takes the money once for each order, however often it is asked.
         gateway.capture(order, attempt=context.attempt)
-        Order.objects.filter(pk=order_id).update(paid_at=timezone.now())
+        order.paid_at = timezone.now()
+        order.save(update_fields=["paid_at"])
+    if settings.RECEIPTS:
+        order_receipt(order)
     return f"£{order.total} captured"
+
+
+@background(name="receipts.render", remote=True, queue_name="receipts", max_attempts=5)
+def render_receipt(receipt: dict[str, object]) -> str:
+    """Make the receipt's HTML, and enqueue `file_receipt` with it; return the id of that task.
+
+    The Node.js service in testproject/receipts does so: there is nothing to run here.
+    """
+
+
+def order_receipt(order: Order) -> None:
+    """Enqueue what makes the receipt, and note it as a step of the order; whoever does so twice changes nothing."""
+    receipt = {
+        "number": order.number,
+        "name": order.name,
+        "product": order.product.name,
+        "quantity": order.quantity,
+        "price": str(order.product.price),
+        "total": str(order.total),
+        "paid_at": order.paid_at.isoformat(),
+    }
+    result = render_receipt.using(idempotency_key=f"receipt-{order.number}").enqueue(receipt)
+    Step.objects.update_or_create(order=order, kind=Step.Kind.RECEIPT, defaults={"result_id": result.id})
+
+
+@background(name="receipts.file", takes_context=True)
+def file_receipt(context, number: str, html: str) -> str:
+    """File a receipt with its order; the service enqueues this by its name."""
+    order = Order.objects.get(number=number)
+    Receipt.objects.get_or_create(order=order, defaults={"html": html, "result_id": context.task_result.id})
+    return "Filed"
 
 
 @background

@@ -16,10 +16,12 @@ from django.db import transaction
 from django.test import TransactionTestCase, override_settings
 from django.urls import reverse
 
+from django_taskq import EnqueueError
 from django_taskq.broker.inspector import Counts, Inspector
 
 from . import gateway, orders, tasks
-from .models import Order, OutOfStock, Product, StockExport
+from .models import Order, OutOfStock, Product, Receipt, Step, StockExport
+from .progress import Progress, progress_of_step
 
 PLACED = {"payments": Counts(1, 0, 0, 0), "mail": Counts(1, 1, 0, 0), "default": Counts(1, 0, 0, 0)}
 
@@ -186,6 +188,66 @@ class TaskTests(ShopTestCase):
         [(result_id, due)] = Inspector(self.broker).listing("mail", "scheduled")
         record = Inspector(self.broker).record(result_id)
         assert due - record.head.enqueued_at == 7 * 24 * 60 * 60 * 1000
+
+
+@override_settings(RECEIPTS=True)
+class ReceiptTests(ShopTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        orders.place(self.order(2))
+        self.placed = Order.objects.get()
+        self.page = self.placed.get_absolute_url()
+
+    def pay(self) -> Step:
+        tasks.capture_payment(SimpleNamespace(attempt=2), self.placed.pk)
+        return Step.objects.get(kind=Step.Kind.RECEIPT)
+
+    def file(self, html: str = "<h1>Receipt</h1>") -> None:
+        context = SimpleNamespace(task_result=tasks.file_receipt.enqueue(self.placed.number, html))
+        assert tasks.file_receipt(context, self.placed.number, html) == "Filed"
+
+    def test_a_receipt_is_ordered_once_it_is_paid(self) -> None:
+        assert "receipts" not in self.queued()
+        step = self.pay()
+        assert self.queued()["receipts"] == Counts(1, 0, 0, 0)
+        [receipt] = tasks.render_receipt.get_result(step.result_id).args
+        assert receipt.pop("paid_at").startswith("20")
+        price = {"quantity": 2, "price": "12.00", "total": "24.00"}
+        assert receipt == {"number": self.placed.number, "name": "Ada", "product": "Sencha", **price}
+        assert progress_of_step(step) == Progress("waiting")
+
+    def test_a_payment_that_runs_twice_orders_one_receipt(self) -> None:
+        assert self.pay() == self.pay()
+        assert self.queued()["receipts"] == Counts(1, 0, 0, 0)
+
+    def test_a_receipt_is_ordered_by_the_next_attempt_where_redis_was_away(self) -> None:
+        with override_settings(TASKS=changed_tasks(url="redis://127.0.0.1:1/0")), self.assertRaises(EnqueueError):
+            self.pay()
+        assert not Step.objects.filter(kind=Step.Kind.RECEIPT).exists()
+        assert progress_of_step(self.pay()) == Progress("waiting")
+
+    def test_no_receipt_is_ordered_where_nobody_makes_them(self) -> None:
+        with self.settings(RECEIPTS=False), self.assertRaises(Step.DoesNotExist):
+            self.pay()
+        assert "receipts" not in self.queued()
+
+    def test_a_receipt_is_filed_once_and_linked(self) -> None:
+        self.pay()
+        self.assertNotContains(self.client.get(self.page), "View the receipt")
+        assert self.client.get(f"{self.page}receipt/").status_code == 404
+        self.file("<h1>The first</h1>")
+        self.file("<h1>The second</h1>")
+        assert Receipt.objects.get().html == "<h1>The first</h1>"
+        self.assertContains(self.client.get(self.page), f'href="{self.page}receipt/"')
+
+    def test_a_receipt_may_hold_anything_and_does_nothing(self) -> None:
+        self.file("<script>alert(1)</script>")
+        response = self.client.get(f"{self.page}receipt/")
+        assert response.content == b"<script>alert(1)</script>"
+        assert response["Content-Type"] == "text/html; charset=utf-8"
+        assert response["X-Content-Type-Options"] == "nosniff"
+        policy = response["Content-Security-Policy"].split("; ")
+        assert {"default-src 'none'", "sandbox"} <= set(policy)
 
 
 class SeedTests(ShopTestCase):

@@ -12,10 +12,13 @@ from django_taskq import EnqueueError
 
 from . import orders, tasks
 from .forms import OrderForm
-from .models import Order, OutOfStock, Product, StockExport
+from .models import Order, OutOfStock, Product, Receipt, StockExport
 from .progress import progress_of, steps_of
 
 LATER = "Your order is stored, but it can't be worked on just now. We will look after it."
+
+#: A receipt comes from elsewhere: whatever it holds, it runs nothing, loads nothing and sends nothing.
+RECEIPT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'; sandbox"
 
 
 @require_safe
@@ -62,6 +65,14 @@ def order_status(request: HttpRequest, number: str) -> JsonResponse:
             for step, progress in steps_of(order)
         }
     )
+
+
+@require_safe
+def receipt(request: HttpRequest, number: str) -> HttpResponse:
+    """Show the receipt of an order."""
+    receipt = get_object_or_404(Receipt, order__number=number)
+    headers = {"Content-Security-Policy": RECEIPT_POLICY, "X-Content-Type-Options": "nosniff"}
+    return HttpResponse(receipt.html, headers=headers)
 
 
 @staff_member_required
