@@ -65,6 +65,11 @@ def wait_longer(exception: BaseException, task_result: object) -> float | None:
 def patient() -> None: ...
 
 
+@background(name="receipts.render", queue_name="receipts", remote=True)
+def render(order_id: int, *, language: str = "en") -> dict[str, str]:
+    raise NotImplementedError  # so that no checker misses a value
+
+
 def calls_keep_their_types() -> None:
     assert_type(greet(1, loud=True), str)
     assert_type(empty_parentheses(1.5), float)
@@ -82,6 +87,13 @@ def enqueuing_checks_the_arguments() -> None:
     greet.enqueue()  # type: ignore[call-arg]
     send.enqueue(1)  # type: ignore[arg-type]
     look.enqueue("five")  # type: ignore[arg-type]
+
+
+def a_remote_task_is_typed_by_its_signature() -> None:
+    assert_type(render.enqueue(7, language="de").id, str)
+    render.using(idempotency_key="receipt-7").enqueue(7)
+    render.enqueue("7")  # type: ignore[arg-type]
+    render.enqueue(7, currency="GBP")  # type: ignore[call-arg]
 
 
 async def awaiting_checks_them_too() -> None:
@@ -113,3 +125,4 @@ def what_went_wrong(error: EnqueueError) -> None:
 def declarations_are_checked() -> None:
     background(max_attempt=5)  # type: ignore[call-overload]
     background(timeout="5")  # type: ignore[call-overload]
+    background(remote="yes")  # type: ignore[call-overload]
