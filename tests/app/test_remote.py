@@ -25,6 +25,7 @@ from django_taskq.worker.endings import Ending
 from django_taskq.worker.maintenance import Reaper
 from django_taskq.worker.outcomes import Failed, Released, settle
 from tests.app import tasks
+from tests.app.admin import VIEW, client_of, letter_url, text_of, token_of, url
 from tests.app.outboxes import blocked
 from tests.app.test_commit import rolled_back
 from tests.app.test_task import DUMMY, IMMEDIATE
@@ -282,6 +283,36 @@ class TestRows:
         backend.broker.client.flushall()
         with pytest.raises(TaskResultDoesNotExist):
             backend.get_result(result.id)
+
+
+@pytest.mark.django_db(transaction=True)
+class TestAdmin:
+    def test_a_lease_of_another_program_is_listed(self, backend):
+        tasks.render.enqueue(7)
+        lease = claim(backend)
+        page = text_of(client_of(*VIEW).get(url("lease")))
+        for text in ("receipts.render", lease.id, NODE, "1 of 5"):
+            assert text in page
+
+    def test_a_dead_letter_shows_what_another_language_says_of_its_error(self, backend):
+        backend.broker.enqueue([record("receipts", envelope=Envelope("known.nowhere", [7]).to_bytes())])
+        lease = claim(backend)
+        backend.broker.bury(lease, THROWN.to_json())
+        viewer = client_of(*VIEW)
+        for page in (text_of(viewer.get(url("deadletter"))), text_of(viewer.get(letter_url(lease.id)))):
+            for text in ("known.nowhere", lease.id, "NoSuchOrder", "order 7"):
+                assert text in page
+        assert "receipts.js:3:9" in page
+
+    def test_a_dead_letter_is_retried_for_its_worker(self, with_options, inspector):
+        backend = with_options(records="finished")
+        result = tasks.render.enqueue(7)
+        backend.broker.bury(claim(backend), THROWN.to_json())
+        client = client_of(*VIEW, "retry_deadletter")
+        page = url("deadletter", "retry")
+        client.post(page, {"op": token_of(text_of(client.get(page)))})
+        assert inspector.record(result.id).state is State.WAITING
+        assert claim(backend).attempt == 1
 
 
 def test_a_record_of_a_later_version_goes_back(backend, caplog):

@@ -63,6 +63,9 @@ def open_row(record_id, alias="default", due_in=60, **columns):
     )  # fmt: skip
 
 
+def remote_body(order_id): ...
+
+
 def serve(broker, name="w", **fields):
     broker.heartbeat(name, {"phase": "serving", **fields}, MINUTE)
 
@@ -132,6 +135,21 @@ class TestWork:
         put(broker, 1, "a")
         assert found("queues") == [("WARN", "2 tasks wait where no worker serves: c")]
         assert "--queues" in advice("queues")
+
+    def test_of_remote_tasks_the_program_that_works_on_them_is_missed(self, broker):
+        background(name="receipts.render", queue_name="receipts", remote=True)(remote_body)
+        serve(broker, queues="default")
+        put(broker, 1, "receipts")
+        assert found("queues") == [("WARN", "1 task waits where no worker serves: receipts")]
+        assert "Start the program that works on them" in advice("queues")
+        put(broker, 1, "mail")
+        assert "Start a worker with --queues" in advice("queues")
+
+    def test_a_worker_in_another_language_is_one(self, broker):
+        serve(broker, "node-1", host="node-1", pid="7", started_at="1790000000000", queues="receipts", running="3")
+        put(broker, 1, "receipts")
+        assert found("workers") == [("OK", "1 seen: node-1")]
+        assert found("queues") == [("OK", "1 task waits, all where a worker serves")]
 
     @pytest.mark.parametrize(
         ("served", "level"),

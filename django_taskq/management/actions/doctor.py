@@ -9,6 +9,7 @@ from datetime import timedelta
 from django.core.management.base import CommandError
 from django.utils import timezone
 
+from ... import registry
 from ...broker.examination import Finding, Level, examine
 from ...broker.exceptions import TaskqError
 from ...broker.inspector import Inspector
@@ -16,6 +17,7 @@ from ...broker.urls import mask_url
 from ...models import TaskRecord
 from ...outbox import backlog, record_aliases
 from ...tables import remedy, table_problem
+from ...task import RemoteTask
 from ..application import load_project
 from .base import Action
 
@@ -61,7 +63,9 @@ class Doctor(Action):
         unserved = [name for name in waiting if waiting[name] and not any(_serves(each, name) for each in workers)]
         if unserved:
             text = f"{_tasks(sum(waiting[name] for name in unserved))} where no worker serves: {_named(unserved)}"
-            advice = "Start a worker with --queues, or end them: manage.py taskq queue purge NAME"
+            remote = {task.queue_name for task in registry.tasks() if isinstance(task, RemoteTask)}
+            start = "the program that works on them" if remote.issuperset(unserved) else "a worker with --queues"
+            advice = f"Start {start}, or end them: manage.py taskq queue purge NAME"
             yield Finding(Level.WARN, "queues", text, advice)
         else:
             total = sum(waiting.values())
