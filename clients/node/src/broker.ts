@@ -51,6 +51,12 @@ export class Broker {
     this.#key = `{${namespace}}:queues`
   }
 
+  /** Return a broker of the same queue on connections of its own, that waits so many ms at most for a reply. */
+  sibling(replyMs: number): Broker {
+    const options = { exact: this.#exact, replyMs: Math.min(replyMs, this.#replyMs) }
+    return new Broker(this.#url, this.namespace, options)
+  }
+
   /** Store records, each once however often it is sent; yield what became of each page, or its error. */
   enqueue(records: NewRecord[]): AsyncGenerator<Page> {
     return enqueue(this.#connection, this.#key, records)

@@ -1,0 +1,77 @@
+// Workers of a test file: with short leases and a log that is kept, and ended with each test.
+import { Taskq, Worker } from '../dist/index.js'
+import { until } from './server.js'
+
+/** A policy that waits hardly, so that a test needn't. */
+export const SOON = { base: 0.01, factor: 1, cap: 0.01, jitter: 'none' }
+
+/** A log that keeps its lines. */
+export class Lines {
+  lines = []
+  info = (...parts) => this.lines.push(parts.join(' '))
+  warn = this.info
+  error = this.info
+
+  /** Return the lines in which a text stands. */
+  with(text) {
+    return this.lines.filter((line) => line.includes(text))
+  }
+}
+
+/** Something that a test waits for, and lets happen. */
+export class Gate {
+  #open
+  passed = new Promise((resolve) => (this.#open = resolve))
+  open = (value) => this.#open(value)
+}
+
+export class Workers {
+  #started = []
+  #taskqs = []
+
+  constructor(server) {
+    this.server = server
+    this.taskq = this.connect()
+  }
+
+  connect(url = this.server.url, options = {}) {
+    const taskq = new Taskq({ url, ...options })
+    this.#taskqs.push(taskq)
+    return taskq
+  }
+
+  /** Start a worker; it has `done`, the promise of its run, and `log`. */
+  start(tasks, { taskq = this.taskq, signals = false, ...options } = {}) {
+    const log = new Lines()
+    const worker = new Worker(taskq, { queues: ['default'], leaseMs: 1_000, tasks, log, ...options })
+    worker.log = log
+    worker.done = worker.run({ signals })
+    worker.done.catch(() => {})
+    this.#started.push(worker)
+    return worker
+  }
+
+  /** Run what is there to be run. */
+  drain(tasks, options = {}) {
+    return this.start(tasks, { burst: true, ...options }).done
+  }
+
+  /** Wait until a record is in a state; return its result. */
+  async ended(id, state = 'succeeded', withinMs = 10_000) {
+    let result
+    await until(async () => (result = await this.taskq.result(id))?.state === state, `${id} is ${state}`, withinMs)
+    return result
+  }
+
+  /** End the workers of a test. */
+  async stop() {
+    for (const worker of this.#started) worker.stop({ now: true })
+    await Promise.allSettled(this.#started.map((worker) => worker.done))
+    this.#started = []
+  }
+
+  async close() {
+    await this.stop()
+    await Promise.all(this.#taskqs.map((taskq) => taskq.close()))
+  }
+}
