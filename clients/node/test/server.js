@@ -35,22 +35,30 @@ export async function until(condition, what = condition.toString(), withinMs = 1
 export class Server {
   #process = null
   #folder = mkdtempSync(join(tmpdir(), 'taskq-node-'))
-  #options
+  #options = []
 
-  /** Start a server, or take the one that TASKQ_REDIS_URL names; `options` are words of its command line. */
-  static async start(...options) {
+  /** Start a server, or take the one that TASKQ_REDIS_URL names. */
+  static async start() {
+    if (!process.env.TASKQ_REDIS_URL) return Server.own()
+    const server = new Server()
+    server.url = process.env.TASKQ_REDIS_URL
+    return server.#looked()
+  }
+
+  /** Start a server that the test may end, with more words on its command line. */
+  static async own(...options) {
     const server = new Server()
     server.#options = options
-    if (process.env.TASKQ_REDIS_URL && options.length === 0) {
-      server.url = process.env.TASKQ_REDIS_URL
-    } else {
-      server.port = await freePort()
-      server.url = `redis://127.0.0.1:${server.port}/0`
-      await server.up()
-    }
-    server.redis = new Redis(server.url, { password: passwordOf(options), retryStrategy: () => 50 })
-    server.redis.on('error', () => {})
-    return server
+    server.port = await freePort()
+    server.url = `redis://127.0.0.1:${server.port}/0`
+    await server.up()
+    return server.#looked()
+  }
+
+  #looked() {
+    this.redis = new Redis(this.url, { password: passwordOf(this.#options), retryStrategy: () => 50 })
+    this.redis.on('error', () => {})
+    return this
   }
 
   get pid() {

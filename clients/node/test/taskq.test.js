@@ -1,0 +1,269 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { after, afterEach, before, beforeEach, test } from 'node:test'
+import { promisify } from 'node:util'
+
+import { Taskq } from '../dist/index.js'
+import { bury, complete, retry } from '../dist/settlements.js'
+import { Proxy, Server } from './server.js'
+
+let server
+let taskq
+const opened = []
+before(async () => (server = await Server.own()))
+beforeEach(async () => {
+  await server.flush()
+  taskq = connect()
+})
+afterEach(async () => {
+  for (const one of opened.splice(0)) await (one instanceof Taskq ? one.close() : one.stop())
+})
+after(async () => server.stop())
+
+function connect(options = {}) {
+  opened.unshift(new Taskq({ url: server.url, namespace: 'shop', ...options }))
+  return opened[0]
+}
+
+async function proxied(replies = 'pass') {
+  const proxy = await Proxy.start(server.port)
+  opened.push(proxy)
+  proxy.replies = replies
+  return [proxy, connect({ url: proxy.url, replyMs: 300 })]
+}
+
+const isEmpty = async () => (await server.redis.dbsize()) === 0
+const stored = async (id) => (await server.redis.get(`{shop}:task:${id}`)).split('\n\n')
+
+let nonce = 0
+async function claimed(queues = ['default'], leaseMs = 30_000) {
+  nonce += 1
+  return (await taskq.broker.claim({ child: 'w.12345678', nonce, count: 100, leaseMs, queues })).leases
+}
+
+test('a task is stored as Python stores it', async () => {
+  const { id, word, state, enqueuedAt } = await taskq.enqueue('shop.tasks.add', [2, 'ü'], { kwargs: { a: null } })
+  assert.deepEqual([word, state], ['STORED', 'waiting'])
+  assert.ok(Math.abs(enqueuedAt.getTime() - Date.now()) < 5000)
+  assert.match(id, /^[0-9A-HJKMNP-TV-Z]{26}$/)
+  assert.deepEqual(await stored(id), [
+    `${enqueuedAt.getTime()} 0 default`, '{"v":1,"name":"shop.tasks.add","args":[2,"ü"],"kwargs":{"a":null}}',
+  ])
+})
+
+test('all that can be said of a task goes with it', async () => {
+  const runAt = new Date(Date.now() + 60_000)
+  const { id, enqueuedAt } = await taskq.enqueue('t', [], {
+    queue: 'mail', priority: 5, runAt, idempotencyKey: 'order 7', idempotencyTtlMs: 5000, maxAttempts: 9, backoff: 2,
+    timeoutMs: 1500.5, resultTtlMs: 0,
+  })
+  assert.deepEqual(await stored(id), [
+    `${enqueuedAt.getTime()} 5 mail\nkey 5000 order 7`,
+    `{"v":1,"name":"t","run_after":${runAt.getTime()},"max_attempts":9,` +
+      '"backoff":{"base":2,"factor":1,"cap":2,"jitter":"none"},"timeout_ms":1501,"result_ttl_ms":0}',
+  ])
+  assert.equal((await taskq.result(id)).dueAt.getTime(), runAt.getTime())
+})
+
+test('a key is remembered for a day after its task, unless the queue says otherwise', async () => {
+  const { id } = await taskq.enqueue('t', [], { idempotencyKey: 'k' })
+  assert.match((await stored(id))[0], /\nkey 86400000 k$/)
+  const short = await connect({ idempotencyTtlMs: 7 }).enqueue('t', [], { idempotencyKey: 'l' })
+  assert.match((await stored(short.id))[0], /\nkey 7 l$/)
+})
+
+test('a delay counts on the clock of Redis, and one that is over is none', async () => {
+  const later = await taskq.enqueue('t', [], { delayMs: 1000.2 })
+  const { dueAt, enqueuedAt } = await taskq.result(later.id)
+  assert.equal(dueAt - enqueuedAt, 1001)
+  const now = await taskq.enqueue('t', [], { delayMs: -5 })
+  assert.equal((await taskq.result(now.id)).dueAt, null)
+})
+
+test('of two tasks with one key the second is the first', async () => {
+  const first = await taskq.enqueue('t', [1], { idempotencyKey: 'k' })
+  const second = await taskq.enqueue('t', [2], { idempotencyKey: 'k' })
+  assert.deepEqual(second, { ...first, word: 'TAKEN' })
+  assert.deepEqual((await taskq.result(second.id)).args, [1])
+})
+
+test('a result is found under the id of a duplicate', async () => {
+  const [first, second] = ['1', '2']
+  await taskq.enqueue('t', [1], { idempotencyKey: 'k', id: first })
+  await taskq.enqueue('t', [2], { idempotencyKey: 'k', id: second })
+  assert.deepEqual((await taskq.result(second)).id, first)
+})
+
+test('many are stored in their order, in pages', async () => {
+  const tasks = Array.from({ length: 1100 }, (_, one) => ({ name: 't', args: [one] }))
+  await taskq.enqueueMany([])
+  await server.redis.config('RESETSTAT')
+  const handles = await taskq.enqueueMany(tasks)
+  assert.equal(new Set(handles.map(({ id }) => id)).size, 1100)
+  assert.match(await server.redis.info('commandstats'), /cmdstat_evalsha:calls=5/)
+  const args = []
+  for (let leases; (leases = await claimed()).length > 0; ) args.push(...leases.map((lease) => lease.envelope().args[0]))
+  assert.deepEqual(args, tasks.map((task) => task.args[0]))
+  assert.deepEqual(await taskq.enqueueMany([]), [])
+})
+
+test('many large ones are cut by their bytes', async () => {
+  await server.redis.config('RESETSTAT')
+  await taskq.enqueueMany(Array.from({ length: 5 }, () => ({ name: 't', args: ['x'.repeat(400_000)] })))
+  assert.match(await server.redis.info('commandstats'), /cmdstat_evalsha:calls=3/)
+})
+
+test('one among many that is refused is named, and nothing is stored', async () => {
+  const tasks = [{ name: 't' }, { name: 't', args: [[undefined]] }]
+  await assert.rejects(taskq.enqueueMany(tasks), { name: 'TypeError', message: /^tasks\[1\]: Unsupported type: t: args\[0\]\[0\] is / })
+  assert.ok(await isEmpty())
+})
+
+for (const [what, args, options, expected] of [
+  ['a name of nothing', ['', []], {}, { name: 'InvalidName' }],
+  ['arguments that are no array', ['t', { 0: 1 }], {}, { name: 'TypeError', message: /^t: takes an array and an object, not / }],
+  ['a value without JSON', ['t', [NaN]], {}, { name: 'RangeError', message: "Unsupported value: t: args[0] is NaN, which JSON doesn't have." }],
+  ['keywords that are no object', ['t', []], { kwargs: [1] }, { name: 'TypeError' }],
+  ['a keyword without JSON', ['t', []], { kwargs: { a: new Date(0) } }, { name: 'TypeError', message: /^Unsupported type: t: kwargs\['a'\] is a Date/ }],
+  ['an option that is none', ['t', []], { delay: 5 }, { name: 'TypeError', message: /^enqueue\(\) has no option 'delay'; it takes kwargs, queue, / }],
+  ['a queue that is none', ['t', []], { queue: 'a:b' }, { name: 'InvalidName' }],
+  ['a priority beyond', ['t', []], { priority: 101 }, { name: 'InvalidName' }],
+  ['a priority that is none', ['t', []], { priority: '1' }, { name: 'InvalidName' }],
+  ['a key of nothing', ['t', []], { idempotencyKey: '' }, { name: 'InvalidName' }],
+  ['an id that is none', ['t', []], { id: 'a b' }, { name: 'InvalidName' }],
+  ['a delay that is none', ['t', []], { delayMs: '5' }, { name: 'RangeError', message: 'delayMs must be a number of milliseconds, not 5.' }],
+  ['a delay without end', ['t', []], { delayMs: Infinity }, { name: 'RangeError', message: 'delayMs lies beyond the year 9999.' }],
+  ['a moment that is none', ['t', []], { runAt: new Date(NaN) }, { name: 'TypeError', message: 'runAt must be a valid Date, not Invalid Date.' }],
+  ['a moment too far', ['t', []], { runAt: new Date(8.64e15) }, { name: 'RangeError', message: 'runAt must lie in the years 1 to 9999.' }],
+  ['a moment and a delay', ['t', []], { runAt: new Date(), delayMs: 1 }, { name: 'TypeError', message: 't: give delayMs or runAt, not both.' }],
+  ['no attempt', ['t', []], { maxAttempts: 0 }, { name: 'RangeError', message: 'maxAttempts must be a whole number from 1 to 9007199254740991, not 0.' }],
+  ['a backoff that is none', ['t', []], { backoff: { bas: 1 } }, { name: 'RangeError', message: /^backoff has no key/ }],
+  ['a time limit of nothing', ['t', []], { timeoutMs: 0 }, { name: 'RangeError', message: 'timeoutMs must be milliseconds from 1 to 10000000000000, not 0.' }],
+  ['a time to live below nothing', ['t', []], { resultTtlMs: -1 }, { name: 'RangeError' }],
+  ['what is too large', ['t', ['x'.repeat(1_000_000)]], {}, {
+    name: 'RangeError',
+    message: 't: the arguments take 1000030 bytes with all that goes along, and max_payload_bytes is 1000000. Store them elsewhere and pass a reference.',
+  }],
+]) {
+  test(`${what} is refused before anything is sent`, async () => {
+    await assert.rejects(taskq.enqueue(...args, options), expected)
+    assert.ok(await isEmpty())
+  })
+}
+
+test('an option of the queue that is none is refused', () => {
+  assert.throws(() => new Taskq({ ns: 'x' }), { name: 'TypeError', message: /^Taskq has no option 'ns'/ })
+  assert.throws(() => new Taskq({ namespace: '{x}' }), { name: 'InvalidName' })
+  assert.throws(() => new Taskq({ url: 'x' }), { name: 'ConfigurationError' })
+  assert.throws(() => new Taskq({ maxPayloadBytes: 0 }), { name: 'RangeError' })
+  assert.throws(() => new Taskq({ idempotencyTtlMs: -1 }), { name: 'RangeError' })
+  assert.throws(() => new Taskq({ replyMs: 0 }), { name: 'RangeError' })
+})
+
+test('a task whose confirmation is lost is named, and stored once when it is enqueued again', async () => {
+  const [proxy, cut] = await proxied()
+  await cut.enqueue('warm')
+  proxy.replies = 'cut'
+  const error = await cut.enqueue('t', [1]).catch((caught) => caught)
+  assert.deepEqual([error.name, error.maybeStored, error.ids.length], ['EnqueueError', true, 1])
+  assert.match(error.message, /^Could not enqueue \w{26}: .*\(no answer came, so it may have been stored\)$/)
+  assert.equal(error.cause.name, 'BrokerUnavailable')
+  const [id] = error.ids
+  assert.deepEqual((await taskq.result(id)).args, [1])
+  proxy.replies = 'pass'
+  assert.equal((await cut.enqueue('t', [1], { id })).word, 'EXISTS')
+  assert.equal((await claimed()).length, 2)
+})
+
+test('while Redis is away nothing is stored, and nothing later either', async () => {
+  const [proxy, cut] = await proxied('cut')
+  const error = await cut.enqueue('t').catch((caught) => caught)
+  assert.deepEqual([error.name, error.maybeStored], ['EnqueueError', false])
+  assert.match(error.message, /\(nothing was stored\)$/)
+  proxy.replies = 'pass'
+  await cut.result('x')
+  assert.ok(await isEmpty())
+})
+
+test('of many, those that were not confirmed are named, and no more are sent', async () => {
+  const [proxy, cut] = await proxied()
+  await cut.enqueueMany([{ name: 'warm' }])
+  proxy.replies = 'cut'
+  const tasks = Array.from({ length: 2500 }, (_, one) => ({ name: 't', args: [one] }))
+  const error = await cut.enqueueMany(tasks).catch((caught) => caught)
+  assert.deepEqual([error.name, error.maybeStored, error.ids.length], ['EnqueueError', true, 2500])
+  assert.match(error.message, / and 2497 more: /)
+  proxy.replies = 'pass'
+  await cut.result('x')
+  const length = await server.redis.zcard('{shop}:queue:default:ready')
+  assert.ok(length > 1 && length <= 1001, `${length} were stored`)
+})
+
+test('a full memory refuses what is new, and says that nothing was stored', async () => {
+  await server.redis.config('SET', 'maxmemory', '1')
+  try {
+    const error = await taskq.enqueue('t').catch((caught) => caught)
+    assert.deepEqual([error.name, error.maybeStored, error.cause.name], ['EnqueueError', false, 'OutOfMemory'])
+  } finally {
+    await server.redis.config('SET', 'maxmemory', '0')
+  }
+})
+
+test('a result shows where a task stands, from its enqueue to its end', async () => {
+  const { id, enqueuedAt } = await taskq.enqueue('t', [1], { kwargs: { k: 2 }, priority: 4 })
+  const waiting = await taskq.result(id)
+  assert.deepEqual(waiting, {
+    id, name: 't', args: [1], kwargs: { k: 2 }, queue: 'default', priority: 4, state: 'waiting', status: 'READY',
+    attempts: 0, result: null, errors: [], workerIds: [], enqueuedAt, startedAt: null, finishedAt: null, dueAt: null,
+  })
+  const failure = { error: 'TypeError', message: 'no', traceback: 'at 1', reason: '' }
+  const [first] = await claimed()
+  await taskq.broker.settle(retry(first, 0, JSON.stringify(failure)))
+  const [second] = await claimed()
+  const running = await taskq.result(id)
+  assert.deepEqual([running.status, running.attempts, running.workerIds], ['RUNNING', 2, ['w.12345678', 'w.12345678']])
+  await taskq.broker.settle(complete(second, '{"result":{"sum":3}}'))
+  const { status, result, errors, startedAt, finishedAt } = await taskq.result(id)
+  assert.deepEqual([status, result, errors], ['SUCCESSFUL', { sum: 3 }, [failure]])
+  assert.ok(startedAt >= enqueuedAt && finishedAt >= startedAt)
+})
+
+test('a dead letter shows why', async () => {
+  const { id } = await taskq.enqueue('t')
+  const [lease] = await claimed()
+  await taskq.broker.settle(bury(lease, '{"error":"E","message":"m","traceback":"","reason":"r"}'))
+  const { status, state, errors, finishedAt } = await taskq.result(id)
+  assert.deepEqual([status, state, errors], ['FAILED', 'dead', [{ error: 'E', message: 'm', traceback: '', reason: 'r' }]])
+  assert.ok(finishedAt instanceof Date)
+})
+
+test('nothing is known of what was never there', async () => {
+  for (const id of ['01M8NAAGKJ31PBY8A0SNJCX9EA', '', 'a b', '{x}', 5, undefined]) assert.equal(await taskq.result(id), null)
+})
+
+test('aliases that lead in a circle lead nowhere', async () => {
+  await server.redis.mset('{shop}:task:A', 'alias B', '{shop}:task:B', 'alias A')
+  assert.equal(await taskq.result('A'), null)
+})
+
+test('a large integer comes back as it was, and with exact so does all else', async () => {
+  await server.redis.set('{shop}:task:A', '100 0 q\n\n{"v":1,"name":"t","args":[9007199254740993,1.0]}')
+  assert.deepEqual((await taskq.result('A')).args, [9007199254740993n, 1])
+  const [, float] = (await connect({ exact: true }).result('A')).args
+  assert.equal(float.constructor.name, 'Float')
+})
+
+test('a process ends by itself once it has closed its queue', async () => {
+  const program = `
+    import { Taskq } from ${JSON.stringify(new URL('../dist/index.js', import.meta.url).href)}
+    const taskq = new Taskq({ url: process.argv[1] })
+    const { id } = await taskq.enqueue('t')
+    const wait = taskq.broker.wait(['other'], 5000)
+    console.log((await taskq.result(id)).status)
+    await taskq.close()
+    console.log(await wait)`
+  const { stdout } = await promisify(execFile)(
+    process.execPath, ['--input-type=module', '-e', program, server.url], { timeout: 20_000 },
+  )
+  assert.equal(stdout, 'READY\nnull\n')
+})
