@@ -2,8 +2,8 @@
 import { isUtf8 } from 'node:buffer'
 
 import { UnknownVersion, UnreadableRecord } from './errors.js'
-import { isInteger } from './json/numbers.js'
-import { type Json, decodeUtf8, mayHoldIntegralFloat, parse } from './json/reader.js'
+import { Float, isInteger } from './json/numbers.js'
+import { type Json, decodeUtf8, parse } from './json/reader.js'
 import { isRecord, repr } from './json/repr.js'
 import { stringify } from './json/writer.js'
 import { RetryPolicy } from './retry.js'
@@ -18,6 +18,8 @@ export const LONGEST_MS = 1e13
 /** Characters of a wrong value that are shown. */
 const SHOWN = 100
 const SEPARATOR = '\n\n'
+/** A field that takes an integer, with a float. */
+const FLOAT_FIELD = /"(?:v|run_after|max_attempts|timeout_ms|result_ttl_ms)"\s*:\s*-?\d+[.eE]/
 const INTEGER = /^\s*[+-]?\d+(?:_\d+)*\s*$/
 
 /** What the scripts know of a record. `enqueuedAt` is in ms on Redis's clock. */
@@ -39,35 +41,37 @@ export function headLines(key: string | null, keyTtlMs: number, recordAlias: str
 /** Return the head and the envelope's bytes; of an unreadable head, the given queue and all bytes. */
 export function parseTask(task: Buffer, queue = ''): [Head, Buffer] {
   const end = task.indexOf(SEPARATOR)
-  const head = end < 0 || !isUtf8(task.subarray(0, end)) ? null : parseHead(task.toString('utf8', 0, end))
+  const lines = end < 0 ? null : task.subarray(0, end)
+  const head = lines === null || !isUtf8(lines) ? null : parseHead(lines.toString())
   if (head !== null) return [head, task.subarray(end + SEPARATOR.length)]
   return [{ enqueuedAt: 0, priority: 0, queue, key: null, keyTtlMs: 0, recordAlias: null }, task]
 }
 
-function parseHead(text: string): Head | null {
-  const [first, ...others] = text.split('\n')
-  const [enqueuedAt, priority, ...queue] = first!.split(' ')
-  const known = new Map(others.map((line) => partition(line)))
-  const [ttl, key] = partition(known.get('key') ?? '')
-  const numbers = [enqueuedAt, priority, ttl || '0'].map(integer)
-  if (numbers.includes(NaN) || queue.length === 0) return null
-  return {
-    enqueuedAt: numbers[0]!,
-    priority: numbers[1]!,
-    queue: queue.join(' '),
+function parseHead(lines: string): Head | null {
+  const [first, others] = partition(lines, '\n')
+  const [enqueuedAt, rest] = partition(first, ' ')
+  const [priority, queue] = partition(rest, ' ')
+  const known = new Map(others === '' ? [] : others.split('\n').map((line) => partition(line, ' ')))
+  const [ttl, key] = partition(known.get('key') ?? '', ' ')
+  const head = {
+    enqueuedAt: integer(enqueuedAt),
+    priority: integer(priority),
+    queue,
     key: key || null,
-    keyTtlMs: numbers[2]!,
+    keyTtlMs: integer(ttl || '0'),
     recordAlias: known.get('record') || null,
   }
+  const isWhole = rest.includes(' ') && !Number.isNaN(head.enqueuedAt + head.priority + head.keyTtlMs)
+  return isWhole ? head : null
 }
 
-function partition(text: string): [string, string] {
-  const end = text.indexOf(' ')
+function partition(text: string, separator: string): [string, string] {
+  const end = text.indexOf(separator)
   return end < 0 ? [text, ''] : [text.slice(0, end), text.slice(end + 1)]
 }
 
 /** Read an integer as Python does. */
-function integer(text = ''): number {
+function integer(text: string): number {
   return INTEGER.test(text) ? Number(text.replaceAll('_', '')) : NaN
 }
 
@@ -173,7 +177,7 @@ function read(data: Buffer, exact: boolean): [object, object] {
   try {
     const text = decodeUtf8(data)
     document = checked = parse(text, exact)
-    if (!exact && mayHoldIntegralFloat(text)) checked = parse(text, true)
+    if (!exact && FLOAT_FIELD.test(text)) checked = parse(text, true)
   } catch (error) {
     throw new UnreadableRecord(`The envelope is no JSON: ${(error as Error).message}`)
   }
@@ -220,9 +224,9 @@ const FIELDS = new Map<string, Known>([
   ['meta', same('meta', isRecord)],
 ])
 
-/** Tell whether a version is the one that is read here; in Python, True is 1 too. */
+/** Tell whether a version is the one that is read here, as Python compares: 1.0 and True are 1 too. */
 function isVersion(version: unknown): boolean {
-  return version === true || (version !== null && typeof version !== 'string' && Number(version) === VERSION)
+  return version === true || (version instanceof Float ? version.valueOf() : version) === VERSION
 }
 
 function entries(members: object): Iterable<[string, unknown]> {

@@ -55,12 +55,12 @@ export class RetryPolicy {
     if (value instanceof RetryPolicy) return value
     if (isNumber(value)) return new RetryPolicy({ base: value, factor: 1, cap: value, jitter: 'none' })
     if (!isRecord(value)) throw new RangeError(`backoff must be a number of seconds or an object, not ${repr(value)}.`)
-    const fields = value instanceof Map ? Object.fromEntries(value) : value
-    const unknown = Object.keys(fields).find((key) => !FIELDS.includes(key))
+    const fields = new Map(value instanceof Map ? value : Object.entries(value))
+    const unknown = [...fields.keys()].find((key) => !FIELDS.includes(key))
     if (unknown !== undefined) {
       throw new RangeError(`backoff has no key ${repr(unknown)}; it takes ${FIELDS.join(', ')}.`)
     }
-    return new RetryPolicy(fields)
+    return new RetryPolicy(Object.fromEntries(fields))
   }
 
   /** Tell whether another policy is the same: a number and a `Float` of one value are. */

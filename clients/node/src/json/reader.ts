@@ -8,15 +8,10 @@ export type Json = null | boolean | number | bigint | string | Float | Json[] | 
 
 /** An integer that JSON.parse might round, or 0 that it would give a sign. */
 const LONG_INTEGER = /(?<![.\d])\d{16}|-0(?=[\s,\]}]|$)/
-/** A float of which JSON.parse might make an integer. */
-const INTEGRAL_FLOAT = /\d(?:\.0+|(?:\.\d+)?[eE][+-]?\d+)(?=[\s,\]}]|$)/
+/** A float of which JSON.parse might make an integer, as also of one that is closer to it than to any other. */
+const INTEGRAL_FLOAT = /\d(?:\.0+|(?:\.\d+)?[eE][+-]?\d+)(?=[\s,\]}]|$)|\.(?:0{5}|9{5})|\d{11}\.\d/
 /** A key that JavaScript might move before others. */
 const INTEGER_KEY = /"(?:\d|\\u003\d)[^"]*"\s*:/
-
-/** Tell whether a text may hold a float that JSON.parse takes for an integer. */
-export function mayHoldIntegralFloat(text: string): boolean {
-  return INTEGRAL_FLOAT.test(text)
-}
 
 /** Return the text of UTF-8 bytes, or throw SyntaxError. */
 export function decodeUtf8(bytes: Buffer): string {
