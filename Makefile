@@ -15,6 +15,7 @@ TEST_PROCESSES ?= 3
 # For instance BENCH_ARGS='--full --peer django_taskq --case drain'; `make bench BENCH_ARGS=--help` lists all.
 BENCH_ARGS ?=
 CLIENT := clients/node
+RECEIPTS := testproject/receipts
 
 ##@ Start here
 
@@ -30,11 +31,11 @@ test: $(VENV)/.has-test node-if-there ## Run the tests (makes .venv; needs Pytho
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadscope $(PYTEST_ARGS)
 
 .PHONY: demo
-demo: $(VENV)/.has-demo node-if-there ## Serve the shop with worker and admin until Ctrl+C (needs no running server either)
+demo: $(VENV)/.has-demo node-quietly ## Serve the shop with worker and admin until Ctrl+C (needs no running server either)
 	@$(BIN)/python -m scripts.demo
 
 .PHONY: demo-check
-demo-check: $(VENV)/.has-demo node-if-there ## Run the demo without a person: place orders, wait until all is done, report
+demo-check: $(VENV)/.has-demo node-quietly ## Run the demo without a person: place orders, wait until all is done, report
 	@$(BIN)/python -m scripts.demo --check
 
 .PHONY: check
@@ -83,9 +84,9 @@ chaos: $(VENV)/.has-test ## Break everything around producers and workers, and j
 ##@ The client for Node.js
 
 .PHONY: node
-node: ## Build the client of clients/node (needs Node.js 20 or newer, and npm)
+node: ## Build the client of clients/node, for the shop too (needs Node.js 20 or newer, and npm)
 	@scripts/has_node.sh
-	@$(MAKE) --silent $(CLIENT)/dist/.built
+	@$(MAKE) --silent $(CLIENT)/dist/.built $(RECEIPTS)/node_modules/.package-lock.json
 
 .PHONY: node-test
 node-test: node ## Check its types, and run its tests
@@ -96,6 +97,11 @@ node-test: node ## Check its types, and run its tests
 node-if-there:
 	@! scripts/has_node.sh || $(MAKE) --silent node || echo "Going on without the client for Node.js." >&2
 
+# The demo says itself what it does without.
+.PHONY: node-quietly
+node-quietly:
+	@$(MAKE) --silent node >/dev/null 2>&1 || true
+
 # npm writes this file last.
 $(CLIENT)/node_modules/.package-lock.json: $(CLIENT)/package.json $(CLIENT)/package-lock.json
 	cd $(CLIENT) && npm ci --loglevel=error --no-fund --no-audit
@@ -104,6 +110,11 @@ $(CLIENT)/node_modules/.package-lock.json: $(CLIENT)/package.json $(CLIENT)/pack
 $(CLIENT)/dist/.built: $(CLIENT)/node_modules/.package-lock.json $(CLIENT)/package.json $(CLIENT)/tsconfig.json \
 		$(wildcard $(CLIENT)/scripts/*.js $(CLIENT)/src/*.ts $(CLIENT)/src/*/*.ts django_taskq/lua/*.lua)
 	cd $(CLIENT) && npm run --silent build
+	touch $@
+
+# It holds a link to the client, and nothing else.
+$(RECEIPTS)/node_modules/.package-lock.json: $(RECEIPTS)/package.json $(RECEIPTS)/package-lock.json
+	cd $(RECEIPTS) && npm ci --offline --loglevel=error --no-fund --no-audit
 	touch $@
 
 ##@ Measuring
@@ -121,7 +132,7 @@ wheel: $(VENV)/.has-test ## Build the wheel into dist/
 
 .PHONY: clean
 clean: ## Remove environments, caches and builds
-	rm -rf .venv .venvs .servers build dist $(CLIENT)/dist $(CLIENT)/lua $(CLIENT)/node_modules *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venvs .servers build dist $(CLIENT)/dist $(CLIENT)/lua $(CLIENT)/node_modules $(RECEIPTS)/node_modules *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.has-%: setup.cfg pyproject.toml scripts/make_venv.sh scripts/pick_python.sh

@@ -25,6 +25,7 @@ from django_taskq.broker.exceptions import TaskqError
 from django_taskq.broker.inspector import Inspector
 from tests.servers import Server, valkey_binary
 
+from . import receipts
 from .check import check
 from .processes import Child, DemoError, Terminated, run_to_end
 
@@ -134,37 +135,43 @@ def free_ports(first: int) -> Iterator[int]:
 class Demo:
     """The shop's processes, started one by one; `stop` ends them in the right order."""
 
-    def __init__(self, folder: Path, redis: str, broker: Broker, *, show: bool, first_port: int) -> None:
+    def __init__(self, folder: Path, redis: str, broker: Broker, options: argparse.Namespace) -> None:
         self.folder = folder
         self.broker = broker
+        self.no_receipts = receipts.reason_against(redis)
         self.address = ""
-        self._show = show
-        self._first_port = first_port
+        self._show = not options.check
+        self._first_port = options.port
         self._children: list[Child] = []
         self._env = {
             **os.environ,
             "SHOP_DATA": str(folder),
+            "SHOP_RECEIPTS": str(int(not self.no_receipts)),
             "TASKQ_REDIS_URL": redis,
             "DJANGO_SETTINGS_MODULE": "config.settings",
             "PYTHONPATH": str(ROOT),
             "PYTHONUNBUFFERED": "1",
             "DJANGO_RUNSERVER_HIDE_WARNING": "true",
         }
-        if not show:
+        if options.check:
             self._env["SHOP_REMINDER_SECONDS"] = "3"
 
     def start(self) -> None:
-        """Prepare the database, then open the shop and start its worker."""
+        """Prepare the database, then start the workers and open the shop."""
         for command in (["migrate", "--verbosity", "0"], ["seed_shop"]):
             run_to_end(self._manage(*command), PROJECT, self._env)
         name = f"{socket.gethostname()}-{os.getpid()}"
-        worker = self._run("worker", "runtaskworker", "--no-reload", "--name", name, "--shutdown-timeout", "5")
+        flags = ["--no-reload", "--name", name, "--shutdown-timeout", "5", "--exclude-queues", "receipts"]
+        workers = [self._run("worker", self._manage("runtaskworker", *flags))]
+        if not self.no_receipts:
+            workers.append(self._run("node", receipts.COMMAND, receipts.SERVICE))
         self._open_shop()
-        self._wait(lambda: any(worker["name"] == name for worker in Inspector(self.broker).workers()), worker)
+        for count, worker in enumerate(workers, 1):
+            self._wait(lambda count=count: len(Inspector(self.broker).workers()) >= count, worker)
 
     def _open_shop(self) -> None:
         for port in free_ports(self._first_port):
-            web = self._run("web", "runserver", "--noreload", "--skip-checks", f"127.0.0.1:{port}")
+            web = self._run("web", self._manage("runserver", "--noreload", "--skip-checks", f"127.0.0.1:{port}"))
             try:
                 self._wait(lambda port=port: listens(port), web)
             except DemoError:
@@ -190,7 +197,7 @@ class Demo:
             child.check_alive()
 
     def stop(self) -> list[str]:
-        """End the worker, then the web server, and return what went wrong with it."""
+        """End the workers, then the web server, and return what went wrong with them."""
         problems = []
         try:
             while self._children:
@@ -204,8 +211,8 @@ class Demo:
     def _manage(self, *arguments: str) -> list[str]:
         return [sys.executable, "manage.py", *arguments]
 
-    def _run(self, name: str, *arguments: str) -> Child:
-        child = Child(name, self._manage(*arguments), PROJECT, self._env, show=self._show)
+    def _run(self, name: str, command: list[str], folder: Path = PROJECT) -> Child:
+        child = Child(name, command, folder, self._env, show=self._show)
         self._children.append(child)
         return child
 
@@ -242,9 +249,11 @@ def run(options: argparse.Namespace) -> int:
         )
         redis, description = stack.enter_context(redis_url())
         broker = stack.enter_context(empty_namespace(redis))
-        demo = Demo(folder, redis, broker, show=not options.check, first_port=options.port)
+        demo = Demo(folder, redis, broker, options)
         stack.callback(demo.stop)
         print(f"Starting the shop on {description} …", flush=True)
+        made = f"left out: {demo.no_receipts}" if demo.no_receipts else "made by Node.js, in testproject/receipts."
+        print(f"Receipts are {made}", flush=True)
         demo.start()
         if options.check:
             return check(demo)

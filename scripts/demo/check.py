@@ -36,6 +36,7 @@ TASKS = {
     "confirmation": "shop.tasks.send_confirmation",
     "payment": "shop.tasks.capture_payment",
     "warehouse": "shop.tasks.notify_warehouse",
+    "receipt": "receipts.render, receipts.file",
     "reminder": "shop.tasks.send_reminder",
     "export": "shop.tasks.export_stock",
 }
@@ -169,14 +170,14 @@ def tally(browser: Browser, pages: list[str]) -> dict[str, Tally]:
     return tallies
 
 
-def inspect(demo: Demo, browser: Browser, tallies: dict[str, Tally]) -> Report:
+def inspect(demo: Demo, browser: Browser, pages: list[str], tallies: dict[str, Tally]) -> Report:
     """Compare what happened with what should have."""
     report = Report()
     counts = Inspector(demo.broker).counts()
     total = Counts(*(sum(getattr(each, place) for each in counts.values()) for place in Counts.__slots__))
     payment, late = tallies["payment"], ORDERS // 3
     succeeding = all(one.done == one.enqueued for kind, one in tallies.items() if kind != "payment")
-    report.expect(succeeding, "every mail, parcel and export is done")
+    report.expect(succeeding, "every mail, parcel, receipt and export is done")
     report.expect(payment.done == ORDERS - 1, f"{payment.done} payments captured, {ORDERS - 1} expected")
     report.expect(payment.retried == late + 1, f"{payment.retried} payments were tried again, {late + 1} expected")
     expected = (ORDERS - 1 - late) + 2 * late + PAYMENT_ATTEMPTS
@@ -190,11 +191,19 @@ def inspect(demo: Demo, browser: Browser, tallies: dict[str, Tally]) -> Report:
     rows = recorded(demo)
     expected_rows = {"succeeded": sum(one.done for one in tallies.values()), "dead": 1}
     report.expect(rows == expected_rows, f"{sum(rows.values())} rows in the database, one for each task and agreeing")
+    made, wanted = count_receipts(browser, pages), 0 if demo.no_receipts else payment.done
+    report.expect(made == wanted, f"{made} receipts, {wanted} expected")
     exported = re.search(r'href="(/stock/\d+/)"', browser.get("/stock/"))
     exported_rows = len(browser.get(exported[1]).splitlines()) - 1 if exported else 0
     products = len(re.findall(r'href="/products/[^"]+/"', browser.get("/")))
     report.expect(exported_rows == products, f"{exported_rows} products in the stock export, {products} expected")
     return report
+
+
+def count_receipts(browser: Browser, pages: list[str]) -> int:
+    """Count the receipts that the pages of the orders link, and that are those of their orders."""
+    linked = [page for page in pages if f'href="{page}receipt/"' in browser.get(page)]
+    return sum(page.split("/")[2] in browser.get(f"{page}receipt/") for page in linked)
 
 
 def recorded(demo: Demo) -> dict[str, int]:
@@ -212,7 +221,8 @@ def print_table(tallies: dict[str, Tally]) -> None:
     print("\n" + "task".ljust(32) + "".join(name.rjust(10) for name in columns))
     print("-" * (32 + 10 * len(columns)))
     for kind, one in tallies.items():
-        print(TASKS[kind].ljust(32) + "".join(f"{getattr(one, name):>10}" for name in columns))
+        if one.enqueued:
+            print(TASKS[kind].ljust(32) + "".join(f"{getattr(one, name):>10}" for name in columns))
     print("-" * (32 + 10 * len(columns)))
     sums = (sum(getattr(one, name) for one in tallies.values()) for name in columns)
     print("".ljust(32) + "".join(f"{number:>10}" for number in sums) + "\n")
@@ -228,7 +238,7 @@ def check(demo: Demo) -> int:
     print(f"Placed {len(pages)} orders through the shop at {demo.address} and requested an export.", flush=True)
     in_time = wait(demo, lambda: all_ended(browser, pages), begun + TIMEOUT)
     tallies = tally(browser, pages)
-    report = inspect(demo, browser, tallies)
+    report = inspect(demo, browser, pages, tallies)
     report.expect(refused, "an order of more than there is was refused, and enqueued nothing")
     report.expect(in_time, f"everything ended within {TIMEOUT:.0f} s")
     shown = list(steps(browser, pages))
@@ -236,7 +246,7 @@ def check(demo: Demo) -> int:
     report.expect(list(steps(browser, pages)) == shown, "the rows tell the same when Redis has forgotten everything")
     output = demo.output
     problems = demo.stop()
-    report.expect(not problems, "the worker and the web server ended when asked to")
+    report.expect(not problems, "the workers and the web server ended when asked to")
     print_table(tallies)
     for good, text in report.lines:
         print(f"  {'ok    ' if good else 'FAILED'}  {text}")

