@@ -46,7 +46,9 @@ def lease_of(task, *args, **fields):
 
 @pytest.fixture
 def application(settings, monkeypatch):
-    monkeypatch.setattr(hygiene._thread, "is_connected", False)  # whatever other tests did in this thread
+    # Whatever other tests did in this thread, or in that of coroutines.
+    monkeypatch.setattr(hygiene._thread, "is_connected", False)
+    hygiene._connected_for_coroutines.clear()
     settings.TASKS = {"default": {**settings.TASKS["default"], "OPTIONS": {"unknown_ttl": 100}}}
     return Application.connect("default")
 

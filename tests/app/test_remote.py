@@ -16,10 +16,11 @@ from django.test import override_settings
 
 from django_taskq import BackgroundTask, background
 from django_taskq.broker.envelope import Envelope
-from django_taskq.broker.records import AttemptError, Claim, State
+from django_taskq.broker.records import AttemptError, Claim, Lease, State
 from django_taskq.compat import InvalidTask, TaskResultDoesNotExist, TaskResultStatus, signals
 from django_taskq.execution import Application
 from django_taskq.models import TaskRecord
+from django_taskq.recording import Recorder
 from django_taskq.task import RemoteTask
 from django_taskq.worker.endings import Ending
 from django_taskq.worker.maintenance import Reaper
@@ -313,6 +314,22 @@ class TestAdmin:
         client.post(page, {"op": token_of(text_of(client.get(page)))})
         assert inspector.record(result.id).state is State.WAITING
         assert claim(backend).attempt == 1
+
+
+@pytest.mark.parametrize(
+    ("keeps_all", "task", "kept"),
+    [
+        (True, b'1 0 q\n\n{"name":"receipts.render"}', False),
+        (True, b'1 0 q\n\n{"name":"known.nowhere"}', True),
+        (True, b"1 0 q\n\nno JSON", True),
+        (True, b'1 0 q\nrecord default\n\n{"name":"receipts.render"}', True),
+        (False, b'1 0 q\nrecord default\n\n{"name":"known.nowhere"}', True),
+        (False, b'1 0 q\n\n{"name":"known.nowhere"}', False),
+    ],
+)
+def test_a_row_is_kept_of_what_is_not_remote_and_of_what_has_one(keeps_all, task, kept):
+    lease = Lease("ID1", "q", 7, 1, 0, None, task, 0, 0.0)
+    assert Recorder("default", None, keeps_all=keeps_all).keeps(lease) is kept
 
 
 def test_a_record_of_a_later_version_goes_back(backend, caplog):
