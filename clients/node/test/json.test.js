@@ -1,0 +1,247 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { createContext, runInContext } from 'node:vm'
+
+import { Float, parse, stringify } from '../dist/json.js'
+import { draws } from './random.js'
+
+/** What is nested so deep, in arrays and objects in turn. */
+function nested(levels) {
+  let value = null
+  for (let level = 0; level < levels; level++) value = level % 2 ? [value] : { a: value }
+  return value
+}
+
+function refusal(kind, reason) {
+  return { name: kind.name, message: reason }
+}
+
+describe('writing', () => {
+  const WRITTEN = [
+    [9007199254740991, '9007199254740991'],
+    [-9007199254740991, '-9007199254740991'],
+    [9007199254740992, '9007199254740992.0'],
+    [9007199254740993n, '9007199254740993'],
+    [5n, '5'],
+    [0, '0'],
+    [-0, '-0.0'],
+    [new Float(0), '0.0'],
+    [new Float(-1), '-1.0'],
+    [new Float(0.5), '0.5'],
+    [1e15, '1000000000000000'],
+    [new Float(1e15), '1000000000000000.0'],
+    [1e16, '1e+16'],
+    [1e21, '1e+21'],
+    [1e22, '1e+22'],
+    [0.0001, '0.0001'],
+    [0.00001, '1e-05'],
+    [-1.5e-7, '-1.5e-07'],
+    [5e-324, '5e-324'],
+    [1.7976931348623157e308, '1.7976931348623157e+308'],
+    ['"\\/\b\f\n\r\t\v\0\x1f\x7f', '"\\"\\\\/\\b\\f\\n\\r\\t\\u000b\\u0000\\u001f\x7f"'],
+    ['é\u2028\ufeff😀', '"é\u2028\ufeff😀"'],
+    [{ b: 1, a: [], ['__proto__']: {} }, '{"b":1,"a":[],"__proto__":{}}'],
+    [Object.assign(Object.create(null), { a: null }), '{"a":null}'],
+    [new Map([['b', 1], ['1', new Map()]]), '{"b":1,"1":{}}'],
+    [runInContext('({ a: [1] })', createContext()), '{"a":[1]}'],
+  ]
+  for (const [value, text] of WRITTEN) {
+    test(`writes ${text} as Python does`, () => assert.equal(stringify(value), text))
+  }
+
+  test('takes an accessor for the value that it gives', () => {
+    assert.equal(stringify({ get a() { return 1 } }), '{"a":1}')
+  })
+
+  test('leaves out what JavaScript does not enumerate', () => {
+    assert.equal(stringify(Object.defineProperty({}, 'hidden', { value: 1 })), '{}')
+  })
+
+  test('never calls toJSON', () => {
+    assert.throws(() => stringify({ toJSON: () => 1 }), refusal(TypeError, "Unsupported type: value['toJSON'] is a function, which JSON can't carry."))
+  })
+})
+
+describe('refusing', () => {
+  class Receipt {}
+  const KINDS = [
+    [undefined, 'undefined', ': pass null'],
+    [() => 1, 'a function', ''],
+    [Symbol('s'), 'a symbol', ''],
+    [new Receipt(), 'a Receipt', ''],
+    [new Date(), 'a Date', ': pass its toISOString()'],
+    [new Set(), 'a Set', ': pass an array'],
+    [Promise.resolve(), 'a Promise', ': await it'],
+    [new TypeError('no'), 'a TypeError', ': pass its message'],
+    [Buffer.from('x'), 'a Buffer', ': pass text, for instance base64'],
+    [new Uint8Array(1), 'a Uint8Array', ': pass text, for instance base64'],
+    [new ArrayBuffer(1), 'a ArrayBuffer', ': pass text, for instance base64'],
+    [new Float64Array(1), 'a Float64Array', ''],
+    [/x/, 'a RegExp', ''],
+    [new String('x'), 'a String', ''],
+    [new Number(1), 'a Number', ''],
+    [Object.create({ constructor: undefined }), 'a object', ''],
+  ]
+  for (const [value, kind, hint] of KINDS) {
+    test(`${kind} is no JSON type`, () => {
+      const reason = `Unsupported type: args[1]['a'] is ${kind}, which JSON can't carry${hint}.`
+      assert.throws(() => stringify([0, { a: value }], 'args'), refusal(TypeError, reason))
+    })
+  }
+
+  test('a hole of an array is undefined', () => {
+    assert.throws(() => stringify([1, , 2]), refusal(TypeError, "Unsupported type: value[1] is undefined, which JSON can't carry: pass null."))
+  })
+
+  test('keys are strings', () => {
+    const hasKey = (key) => refusal(TypeError, `Unsupported type: value[0] has the key ${key}, and JSON has only strings as keys.`)
+    assert.throws(() => stringify([new Map([[1, 2]])]), hasKey('1'))
+    assert.throws(() => stringify([{ [Symbol('s')]: 1 }]), hasKey('Symbol(s)'))
+  })
+
+  for (const [value, name] of [[NaN, 'NaN'], [-Infinity, '-Infinity'], [new Float(Infinity), 'Infinity']]) {
+    test(`${name} is no number of JSON`, () => {
+      assert.throws(() => stringify({ a: value }), refusal(RangeError, `Unsupported value: value['a'] is ${name}, which JSON doesn't have.`))
+    })
+  }
+
+  test('integers have at most 4300 digits', () => {
+    assert.equal(stringify(-(10n ** 4300n) + 1n).length, 4301)
+    const reason = refusal(RangeError, 'Unsupported value: value is an integer of more than 4300 digits.')
+    assert.throws(() => stringify(10n ** 4300n), reason)
+    assert.throws(() => stringify(-(10n ** 4300n)), reason)
+  })
+
+  test('what is nested 100 levels deep is written, and no deeper', () => {
+    assert.equal(stringify(nested(100)).length, JSON.stringify(nested(100)).length)
+    const reason = 'is nested more than 100 levels deep, or contains itself.'
+    const place = "[0]['a']".repeat(4)
+    assert.throws(() => stringify(nested(102)), refusal(RangeError, `Unsupported value: value${place}… ${reason}`))
+  })
+
+  test('what contains itself is refused by its depth', () => {
+    const value = []
+    value.push(value)
+    const reason = 'is nested more than 100 levels deep, or contains itself.'
+    assert.throws(() => stringify(value), refusal(RangeError, `Unsupported value: value${'[0]'.repeat(8)}… ${reason}`))
+  })
+
+  test('a lone surrogate is no text, in a value and in a key', () => {
+    const reason = (place) => refusal(RangeError, `Unsupported value: ${place} holds a lone surrogate, which is no text.`)
+    assert.throws(() => stringify({ a: ['\udc80'] }), reason("value['a'][0]"))
+    assert.throws(() => stringify({ a: { '😀\ud83d': 1 } }), reason("value['a']"))
+  })
+
+  test('a lone surrogate is written out where all is kept', () => {
+    assert.equal(stringify({ 'a\udc80': '\ud83d😀"\ud800' }, 'value', true), '{"a\\\\udc80":"\\\\ud83d😀\\"\\\\ud800"}')
+  })
+
+  test('what an accessor throws is thrown as it is', () => {
+    const failure = new Error('no')
+    assert.throws(() => stringify([{ get a() { throw failure } }]), (error) => error === failure)
+  })
+
+  const KEYS = [["it's", `["it's"]`], [`'"`, `['\\'"']`], ['\\\n\x00\x85\xad\u200b😀\u{e0001}', `['\\\\\\n\\x00\\x85\\xad\\u200b😀\\U000e0001']`]]
+  for (const [key, shown] of KEYS) {
+    test(`the place ${shown} is written as Python writes it`, () => {
+      assert.throws(() => stringify({ [key]: NaN }), refusal(RangeError, `Unsupported value: value${shown} is NaN, which JSON doesn't have.`))
+    })
+  }
+})
+
+describe('reading', () => {
+  test('never rounds an integer', () => {
+    const text = '[9007199254740991,9007199254740992,-9007199254740993,12345678901234567890]'
+    assert.deepEqual(parse(text), [9007199254740991, 9007199254740992n, -9007199254740993n, 12345678901234567890n])
+  })
+
+  test('gives plain numbers and objects, unless asked to be exact', () => {
+    assert.deepEqual(parse('{"b":1.0,"1":1e2,"c":0.5}'), { 1: 100, b: 1, c: 0.5 })
+    const exact = parse('{"b":1.0,"1":1e2,"c":0.5}', true)
+    assert.deepEqual(exact, new Map([['b', new Float(1)], ['1', new Float(100)], ['c', 0.5]]))
+  })
+
+  test('makes a Map only of what JavaScript would bring into another order', () => {
+    for (const text of ['{"1":0,"2":0,"b":0}', '{"7":0}', '{"b":0,"01":0,"-1":0,"4294967295":0}', '{"1":0,"b":0,"1":2}']) {
+      assert.equal(Object.getPrototypeOf(parse(text, true)), Object.prototype, text)
+    }
+    for (const text of ['{"2":0,"1":0}', '{"b":0,"1":0}', '{"b":0,"4294967294":0}', '{"b":0,"\\u0031":0}']) {
+      assert.ok(parse(text, true) instanceof Map, text)
+    }
+  })
+
+  test('keeps the sign of a float that is zero, and of no integer', () => {
+    assert.deepEqual(parse('[-0.0,-0e0,-0,0.0]').map((zero) => Object.is(zero, -0)), [true, true, false, false])
+  })
+
+  test('takes __proto__ for a key like any other', () => {
+    for (const text of ['{"__proto__":{"a":1}}', '{"__proto__":{"a":1},"b":-0}']) {
+      const value = parse(text)
+      assert.deepEqual(Object.getOwnPropertyDescriptor(value, '__proto__').value, { a: 1 })
+      assert.equal(value.a, undefined)
+    }
+  })
+
+  test('keeps the first place and the last value of a key', () => {
+    assert.equal(stringify(parse('{"a":1,"b":2,"a":-0}', true)), '{"a":0,"b":2}')
+  })
+
+  test('sees a float that is rounded to an integer', () => {
+    for (const text of ['1.00000000000000000001', '0.99999999999999999999', '4503599627370497.4', '17000000000.000000001']) {
+      assert.ok(parse(text, true) instanceof Float, text)
+    }
+  })
+
+  test('reads what is nested deeper than any stack', () => {
+    for (const inner of ['', '-0', '"\\u0031":1.0']) {
+      let value = parse(inner.includes(':') ? `${'['.repeat(1e5)}{${inner}}${']'.repeat(1e5)}` : '['.repeat(1e5) + inner + ']'.repeat(1e5), true)
+      let levels = 0
+      for (; Array.isArray(value); value = value[0]) levels++
+      assert.equal(levels, 1e5)
+    }
+  })
+
+  test('says where a text is no JSON', () => {
+    const REFUSED = [
+      ['{"a":1,\n "é😀" 2}', "Expecting ':' delimiter: line 2 column 7 (char 14)"],
+      ['[1 2]', "Expecting ',' delimiter: line 1 column 4 (char 3)"],
+      ['[1,]', 'Expecting value: line 1 column 4 (char 3)'],
+      ['{1:2}', 'Expecting property name enclosed in double quotes: line 1 column 2 (char 1)'],
+      ['["a\nb"]', 'Invalid control character at: line 1 column 4 (char 3)'],
+      ['["ab', 'Unterminated string starting at: line 1 column 2 (char 1)'],
+      ['1 2', 'Extra data: line 1 column 3 (char 2)'],
+      ['\ufeff1', 'Expecting value: line 1 column 1 (char 0)'],
+    ]
+    for (const [text, message] of REFUSED) assert.throws(() => parse(text), refusal(SyntaxError, message))
+  })
+
+  test('refuses what is no UTF-8, without a mark of the byte order', () => {
+    for (const hex of ['22ff22', '22c08022', '22eda08022', '22f490808022']) {
+      assert.throws(() => parse(Buffer.from(hex, 'hex')), refusal(SyntaxError, 'The bytes are no UTF-8'))
+    }
+    assert.throws(() => parse(Buffer.from('\ufeff[]')), SyntaxError)
+  })
+})
+
+test('what is read exactly is written again as it was', () => {
+  for (const value of draws(2000)) {
+    const text = stringify(value)
+    assert.equal(stringify(parse(Buffer.from(text), true)), text)
+  }
+})
+
+test('what is read plainly is equal to what was written', () => {
+  for (const value of draws(2000)) {
+    const text = stringify(value)
+    const [plain, exact] = [parse(text), parse(text, true)]
+    assert.deepEqual(plain, plainOf(exact), text)
+  }
+})
+
+/** What is read exactly, as it is read otherwise. */
+function plainOf(value) {
+  if (value instanceof Float) return value.valueOf()
+  if (Array.isArray(value)) return value.map(plainOf)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries([...(value instanceof Map ? value : Object.entries(value))].map(([key, item]) => [key, plainOf(item)]))
+}
