@@ -41,14 +41,16 @@ test('the name of a script is the SHA1 of its text, as Redis reckons it', async 
   }
 })
 
-test('a script is sent with its text where the server does not know it, and that one alone', async () => {
+test('those are sent with their texts that the server does not know, and those alone', async () => {
   await server.redis.script('FLUSH')
   await server.redis.script('LOAD', load('states').text)
   await server.redis.config('RESETSTAT')
-  const call = (script) => ({ script, arguments: ['gone'] })
-  const replies = await run(connect(), '{t}:queues', [call('states'), call('promote'), call('states')])
-  assert.deepEqual(replies.map(String), ['GONE', 'MISSING', 'GONE'])
-  assert.equal(await calls('eval'), 1)
+  const call = (script, ...args) => ({ script, arguments: args })
+  const replies = await run(connect(), '{t}:queues', [
+    call('promote', 'gone'), call('states', 'gone'), call('heartbeat', 'w', 1000),
+  ])
+  assert.deepEqual(replies.map(String), ['MISSING', 'GONE', '0'])
+  assert.equal(await calls('eval'), 2)
   assert.equal(await calls('evalsha'), 3)
 })
 

@@ -109,9 +109,9 @@ function answers(port) {
   return new Promise((resolve) => {
     const socket = createConnection(port, '127.0.0.1')
     socket.once('error', () => resolve(false))
-    socket.once('data', () => {
+    socket.once('data', (bytes) => {
       socket.destroy()
-      resolve(true)
+      resolve(!bytes.toString().startsWith('-LOADING'))
     })
     socket.write('PING\r\n')
   })
@@ -121,7 +121,10 @@ function answers(port) {
 export class Proxy {
   #server
   #sockets = new Set()
-  /** What to do with the bytes of a reply: 'pass', 'hold' (they never come) or 'cut' (the connection ends instead). */
+  /**
+   * What to do with the bytes of a reply: 'pass', 'hold' (they never come), 'cut' (the connection ends instead) or
+   * 'cut once', after which others pass.
+   */
   replies = 'pass'
   connections = 0
   /** All that was sent through it. */
@@ -148,8 +151,10 @@ export class Proxy {
       server.write(bytes)
     })
     server.on('data', (bytes) => {
-      if (this.replies === 'pass') client.write(bytes)
-      else if (this.replies === 'cut') client.destroy()
+      const { replies } = this
+      if (replies === 'cut once') this.replies = 'pass'
+      if (replies === 'pass') client.write(bytes)
+      else if (replies !== 'hold') client.destroy()
     })
   }
 

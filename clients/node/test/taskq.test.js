@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process'
 import { after, afterEach, before, beforeEach, test } from 'node:test'
 import { promisify } from 'node:util'
 
-import { Taskq } from '../dist/index.js'
+import { OutOfMemory, Taskq } from '../dist/index.js'
 import { bury, complete, retry } from '../dist/settlements.js'
 import { Proxy, Server } from './server.js'
 
@@ -188,15 +188,25 @@ test('while Redis is away nothing is stored, and nothing later either', async ()
 test('of many, those that were not confirmed are named, and no more are sent', async () => {
   const [proxy, cut] = await proxied()
   await cut.enqueueMany([{ name: 'warm' }])
-  proxy.replies = 'cut'
+  proxy.replies = 'cut once'
   const tasks = Array.from({ length: 2500 }, (_, one) => ({ name: 't', args: [one] }))
   const error = await cut.enqueueMany(tasks).catch((caught) => caught)
   assert.deepEqual([error.name, error.maybeStored, error.ids.length], ['EnqueueError', true, 2500])
   assert.match(error.message, / and 2497 more: /)
-  proxy.replies = 'pass'
   await cut.result('x')
   const length = await server.redis.zcard('{shop}:queue:default:ready')
   assert.ok(length > 1 && length <= 1001, `${length} were stored`)
+})
+
+test('of many, those are named that come after the last confirmed one, and some of them may be stored', async () => {
+  const confirmed = [{ word: 'STORED', id: 'x', state: 'waiting', enqueuedAt: 1 }]
+  taskq.broker.enqueue = async function* () {
+    yield [confirmed[0], confirmed[0]]
+    yield new OutOfMemory('it is full')
+    yield confirmed
+  }
+  const tasks = ['A', 'B', 'C', 'D'].map((id) => ({ name: 't', id }))
+  await assert.rejects(taskq.enqueueMany(tasks), { name: 'EnqueueError', ids: ['C', 'D'], maybeStored: true })
 })
 
 test('a full memory refuses what is new, and says that nothing was stored', async () => {
