@@ -31,6 +31,7 @@ PAGES = [
     "reference/tasks.md",
     "reference/admin.md",
     "reference/redis.md",
+    "reference/protocol.md",
     "explanation/guarantees.md",
     "explanation/exactly-once.md",
     "explanation/ledger.md",

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from django_taskq.broker import client as clients
-from django_taskq.broker import keys, scripts
+from django_taskq.broker import scripts
 from django_taskq.broker.broker import Broker
 from django_taskq.broker.exceptions import ConfigurationError
 from tests import servers
@@ -86,9 +86,3 @@ def test_c37_nothing_that_blocks_or_governs_a_server_is_needed():
     allowed = {rule.lower() for rule in [*COMMON, *CLUSTER]}
     assert not allowed & {"+keys", "+scan", "+config", "+flushall", "+flushdb", "+debug", "+info", "+@all"}
     assert [rule for rule in COMMON if rule.startswith("~")] == ["~{taskq}:*"]
-
-
-def test_the_documented_keys_are_those_of_the_data_model():
-    rows = [row.split("`")[1] for row in PAGE.splitlines() if row.startswith("| `{")]
-    model = [line.split("``")[1] for line in keys.__doc__.splitlines() if line.startswith("``{ns}:")]
-    assert [row.replace("{taskq}", "{ns}").replace("<queue>", "<q>") for row in rows] == model

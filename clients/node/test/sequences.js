@@ -17,8 +17,8 @@ class Match {
 
   /** Return a text with the values of its variables. */
   async filled(text) {
-    const now = await this.#now()
-    return text.replace(VARIABLE, (_, name, offset) => String((name === 'now' ? now : this.#bound.get(name)) + Number(offset ?? 0)))
+    const values = new Map([...this.#bound, ['now', await this.#now()]])
+    return text.replace(VARIABLE, (_, name, offset) => String(values.get(name) + Number(offset ?? 0)))
   }
 
   /** Throw where something is otherwise than expected. */
@@ -44,7 +44,7 @@ class Match {
   /** Compare a hash, or the members and scores of a sorted set. */
   async checkFields(expected, actual, where) {
     assert.deepEqual([...actual.keys()].toSorted(), Object.keys(expected).toSorted(), where)
-    for (const [name, value] of Object.entries(expected)) await this.check(value, actual.get(name), `${where}, ${name}`)
+    for (const name of actual.keys()) await this.check(expected[name], actual.get(name), `${where}, ${name}`)
   }
 
   async #checkText(expected, actual, where) {
@@ -55,11 +55,12 @@ class Match {
     assert.ok(found, `${where}: '${actual}' is not '${expected}'`)
     for (const [index, [, name, offset]] of variables.entries()) {
       const value = Number(found[index + 1]) - Number(offset ?? 0)
+      const differs = `${where}: '${actual}' is not '${expected}'`
       if (name === 'now') {
-        assert.ok(Math.abs(value - (await this.#now())) < NOW_TOLERANCE, `${where}: '${actual}' is not '${expected}' by the clock`)
+        assert.ok(Math.abs(value - (await this.#now())) < NOW_TOLERANCE, `${differs} by the clock`)
       } else {
         if (!this.#bound.has(name)) this.#bound.set(name, value)
-        assert.equal(value, this.#bound.get(name), `${where}: '${actual}' is not '${expected}'`)
+        assert.equal(value, this.#bound.get(name), differs)
       }
     }
   }
@@ -130,7 +131,8 @@ async function checkState(expected, match, redis, namespace, where) {
   for (const key of keys) {
     const at = `${where}: ${key}`
     const held = await read(redis, prefix + key)
-    await (held instanceof Map ? match.checkFields(expected.keys.get(key), held, at) : match.check(expected.keys.get(key), held, at))
+    if (held instanceof Map) await match.checkFields(expected.keys.get(key), held, at)
+    else await match.check(expected.keys.get(key), held, at)
     const ttl = expected.ttls.has(key) ? { about: expected.ttls.get(key) } : -1
     await match.check(ttl, await redis.pttl(prefix + key), `${at}: TTL`)
   }

@@ -1,14 +1,15 @@
 // The sequences of the golden vectors hold for the Node.js client: the replies, and all that is held after each step.
+import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { after, before, beforeEach, test } from 'node:test'
 
 import { Connection } from '../dist/connection.js'
-import { run } from '../dist/scripts.js'
+import { load, names, run } from '../dist/scripts.js'
 import { runSequence } from './sequences.js'
 import { Server } from './server.js'
 
 const VECTORS = new URL('../../../docs/reference/protocol-vectors.json', import.meta.url)
-const { sequences } = JSON.parse(readFileSync(VECTORS, 'utf8'))
+const { scripts, sequences } = JSON.parse(readFileSync(VECTORS, 'utf8'))
 
 let server
 let connection
@@ -28,3 +29,7 @@ for (const { name, steps } of sequences) {
     await runSequence(steps, server.redis, 'vectors', call)
   })
 }
+
+test('every script has the text, and so the name for Redis, that it has in Python', () => {
+  assert.deepEqual(Object.fromEntries(names().map((name) => [name, load(name).sha])), scripts)
+})
