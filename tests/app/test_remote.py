@@ -327,9 +327,9 @@ class TestAdmin:
         (False, b'1 0 q\n\n{"name":"known.nowhere"}', False),
     ],
 )
-def test_a_row_is_kept_of_what_is_not_remote_and_of_what_has_one(keeps_all, task, kept):
+def test_a_row_is_kept_of_what_is_not_remote_and_of_what_has_one(backend, keeps_all, task, kept):
     lease = Lease("ID1", "q", 7, 1, 0, None, task, 0, 0.0)
-    assert Recorder("default", None, keeps_all=keeps_all).keeps(lease) is kept
+    assert Recorder("default", backend.broker, keeps_all=keeps_all).keeps(lease) is kept
 
 
 def test_a_record_of_a_later_version_goes_back(backend, caplog):
