@@ -64,7 +64,9 @@ def progress_of_step(step: Step) -> Progress:
 
 
 def steps_of(order: Order) -> list[tuple[Step, Progress]]:
-    return [(step, progress_of_step(step)) for step in order.steps.all()]
+    """Look up all steps of an order, as they follow one another."""
+    steps = sorted(order.steps.all(), key=lambda step: Step.Kind.values.index(step.kind))
+    return [(step, progress_of_step(step)) for step in steps]
 
 
 def _detail(result: TaskResult) -> str:

@@ -18,7 +18,9 @@ from .progress import progress_of, steps_of
 LATER = "Your order is stored, but it can't be worked on just now. We will look after it."
 
 #: A receipt comes from elsewhere: whatever it holds, it runs nothing, loads nothing and sends nothing.
-RECEIPT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'; sandbox"
+RECEIPT_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; frame-ancestors 'none'; sandbox"
+)
 
 
 @require_safe
