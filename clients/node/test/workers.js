@@ -1,5 +1,6 @@
 // Workers of a test file: with short leases and a log that is kept, and ended with each test.
 import { Taskq, Worker } from '../dist/index.js'
+import { load, names } from '../dist/scripts.js'
 import { until } from './server.js'
 
 /** A policy that waits hardly, so that a test needn't. */
@@ -16,6 +17,18 @@ export class Lines {
   with(text) {
     return this.lines.filter((line) => line.includes(text))
   }
+}
+
+/** Let the first reply to a script get lost that passes a proxy, and the connection with it. */
+export function loseReply(proxy, script) {
+  const { sha } = load(script)
+  let lostAt = null
+  Object.defineProperty(proxy, 'replies', {
+    get() {
+      if (lostAt === null && proxy.requests.includes(sha)) lostAt = proxy.connections
+      return proxy.connections === lostAt ? 'cut' : 'pass'
+    },
+  })
 }
 
 /** Something that a test waits for, and lets happen. */
@@ -38,6 +51,19 @@ export class Workers {
     const taskq = new Taskq({ url, ...options })
     this.#taskqs.push(taskq)
     return taskq
+  }
+
+  /** Empty the server; it knows all scripts afterwards, so that each is sent once. */
+  async flush() {
+    await this.server.flush()
+    for (const name of names()) await this.server.redis.script('LOAD', load(name).text)
+  }
+
+  /** Claim a record as a worker does that is gone before it begins. */
+  async claimAsGone(leaseMs = 250, queue = 'default') {
+    const child = `gone.${Math.random().toString(36).slice(2, 10).padEnd(8, 'x')}`
+    const { leases } = await this.taskq.broker.claim({ child, nonce: 1, count: 1, leaseMs, queues: [queue] })
+    return leases[0]
   }
 
   /** Start a worker; it has `done`, the promise of its run, and `log`. */

@@ -1,6 +1,6 @@
 /** How an attempt ends, and what Redis is told about it. */
 
-import { Envelope } from '../envelope.js'
+import { DEFAULT_BACKOFF, Envelope } from '../envelope.js'
 import { UnreadableRecord } from '../errors.js'
 import { stringify } from '../json.js'
 import { type AttemptError, errorJson, type Lease } from '../records.js'
@@ -57,4 +57,9 @@ export function readEnvelope(lease: Lease, exact = false): Envelope | Unreadable
 /** Return the end of what can't be read: it can't be run either. */
 export function buriedUnread(lease: Lease, error: AttemptError, lapsed = false): Settlement {
   return bury(lease, errorJson(error), lapsed)
+}
+
+/** Return the end of a lapsed attempt at what a later version wrote: how many it may have can't be read here. */
+export function tryAgain(lease: Lease, error: AttemptError): Settlement {
+  return retry(lease, DEFAULT_BACKOFF.delayMs(lease.attempt, Math.random()), errorJson(error), true)
 }

@@ -1,11 +1,11 @@
 /** End attempts whose lease has lapsed, of any worker and in any queue. */
 
 import type { Broker } from '../broker.js'
-import { UnreadableRecord } from '../errors.js'
+import { UnknownVersion, UnreadableRecord } from '../errors.js'
 import type { Lease } from '../records.js'
 import type { Settlement } from '../settlements.js'
 import { now } from './clock.js'
-import { buriedUnread, failed, readEnvelope } from './endings.js'
+import { buriedUnread, failed, readEnvelope, tryAgain } from './endings.js'
 import { describe } from './failures.js'
 import { LeaseExpired } from './reasons.js'
 import type { Settings } from './settings.js'
@@ -85,6 +85,7 @@ export class Reaper {
     const envelope = readEnvelope(lease)
     if (needsRow(lease, envelope)) return null
     const error = describe(new LeaseExpired(), REASON)
+    if (envelope instanceof UnknownVersion) return tryAgain(lease, error)
     if (envelope instanceof UnreadableRecord) return buriedUnread(lease, error, true)
     // One that was asked to end does, with whatever settles it.
     return failed(lease, envelope, error, { afterMs: lease.cancelRequested ? 0 : null }, true)

@@ -47,9 +47,12 @@ export class Renewals {
   /** Until Redis answers, tell each task whose lease lapses meanwhile. */
   #watch(): void {
     this.#forget()
-    const running = [...this.#held].filter((run) => !run.hasEnded)
-    for (const run of running) if (run.isLost) run.lapse()
-    const next = Math.min(...running.filter((run) => !run.isLost).map(({ deadline }) => deadline))
+    let next = Infinity
+    for (const run of this.#held) {
+      if (run.hasEnded) continue
+      if (run.isLost) run.lapse()
+      else next = Math.min(next, run.deadline)
+    }
     if (next !== Infinity) this.#forget = after(next - now(), () => this.#watch())
   }
 }

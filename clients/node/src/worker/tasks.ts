@@ -56,7 +56,7 @@ export class Tasks {
   async #attempt(run: Run, envelope: Envelope, task: Handler): Promise<Settlement> {
     run.name = envelope.name
     try {
-      const body = () => task([...envelope.args], envelope.kwargs, new Context(run, this.#taskq))
+      const body = () => task(envelope.args as unknown[], envelope.kwargs, new Context(run, this.#taskq))
       const value = await (envelope.timeoutMs === null ? body() : this.#limited(run, envelope.timeoutMs, body))
       return succeeded(run.lease, envelope, value, this.#taskq.maxPayloadBytes)
     } catch (error) {
