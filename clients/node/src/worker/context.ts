@@ -5,7 +5,7 @@ import type { Run } from './run.js'
 
 /** A function that runs a task; what it returns, or resolves to, is the result. */
 // What it is called with is between it and those who enqueue it.
-export type Handler = (args: any[], kwargs: any, context: Context) => unknown
+export type Handler = (args: any, kwargs: any, context: Context) => unknown
 
 export class Context {
   readonly taskq: Taskq
