@@ -1,0 +1,56 @@
+// A worker of the fleet in Node.js; tasks.py has the same tasks in Python. Each run notes its start and its end.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { openLedger, settings, Taskq, Worker } from './noting.mjs'
+
+const { url, options = {}, ...given } = settings
+const taskq = new Taskq({ url, ...options })
+const ledger = openLedger()
+const who = `node-${process.pid}`
+
+const note = (event, { id, attempt, fencingToken }) =>
+  ledger.xadd('ledger', '*', 'event', event, 'id', id, 'attempt', attempt, 'token', String(fencingToken), 'who', who)
+
+const noted = (run) => async (args, kwargs, context) => {
+  await note('begin', context)
+  let end = 'failed'
+  try {
+    const value = await run(context, ...args, kwargs)
+    end = 'done'
+    return value
+  } finally {
+    await note(end, context)
+  }
+}
+
+const failUntil = ({ attempt }, failures) => {
+  if (attempt <= failures) throw new RangeError(`attempt ${attempt} fails in Node`)
+  return { by: 'node', attempt }
+}
+
+const work = (context, number, failures) => failUntil(context, typeof failures === 'number' ? failures : 0)
+
+const tasks = {
+  'border.work': work,
+  'border.node_only': work,
+  'border.hold': async ({ attempt }, gate) => {
+    const deadline = Date.now() + 30_000
+    while (!(await ledger.exists(`gate:${gate}`)) && Date.now() < deadline) await sleep(5)
+    return { by: 'node', attempt }
+  },
+  'border.step': async ({ attempt }, milliseconds) => {
+    await sleep(milliseconds)
+    return { by: 'node', attempt }
+  },
+  'border.fail_with': async () => {
+    throw new TypeError('not so, in Node')
+  },
+}
+
+const worker = new Worker(taskq, {
+  queues: ['default'],
+  ...given,
+  tasks: Object.fromEntries(Object.entries(tasks).map(([name, run]) => [name, noted(run)])),
+})
+const { forced } = await worker.run({ signals: true })
+await taskq.close()
+process.exit(forced ? 3 : 0) // what still runs here has lost its lease
