@@ -120,7 +120,8 @@ class Line {
       await this.#greet()
     } catch (error) {
       this.end(textOf(error))
-      throw error instanceof ReplyError ? this.#refusedGreeting(textOf(error)) : new BrokerUnavailable(this.#failure!, false)
+      if (error instanceof ReplyError) throw this.#refusedGreeting(textOf(error))
+      throw new BrokerUnavailable(this.#failure!, false)
     } finally {
       clearTimeout(timer)
     }

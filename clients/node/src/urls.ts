@@ -21,7 +21,9 @@ const SCHEMES = ['redis', 'rediss', 'unix']
 const HOST = /^(?:\[([0-9A-Fa-f:.%]+)\]|([^\[\]:@/,\s]+))?(?::(\d{1,5}))?$/
 const URL_PARTS = /^([a-z+]+):\/\/([^/?#]*)([^?#]*)(?:\?([^#]*))?$/
 /** What may stand behind the `?`, as for Python; those that have no meaning here are read over. */
-const OPTIONS = ['db', 'username', 'password', 'client_name', 'health_check_interval', 'max_connections', 'socket_keepalive']
+const OPTIONS = [
+  'db', 'username', 'password', 'client_name', 'health_check_interval', 'max_connections', 'socket_keepalive',
+]
 const TLS_OPTIONS = [
   'ssl_ca_certs', 'ssl_ca_path', 'ssl_certfile', 'ssl_keyfile', 'ssl_password', 'ssl_cert_reqs', 'ssl_check_hostname',
 ]
@@ -113,10 +115,13 @@ function tlsOptions(options: Map<string, string>): ConnectionOptions {
     try {
       return path === undefined ? undefined : readFileSync(path)
     } catch (error) {
-      throw new ConfigurationError(`The file that ${name} names can't be read: ${(error as NodeJS.ErrnoException).code}.`)
+      const { code } = error as NodeJS.ErrnoException
+      throw new ConfigurationError(`The file that ${name} names can't be read: ${code}.`)
     }
   }
-  if (options.has('ssl_ca_path')) throw unreadable('ssl_ca_path has no counterpart in Node.js: give ssl_ca_certs, one file')
+  if (options.has('ssl_ca_path')) {
+    throw unreadable('ssl_ca_path has no counterpart in Node.js: give ssl_ca_certs, one file')
+  }
   const asked = { ca: file('ssl_ca_certs'), cert: file('ssl_certfile'), key: file('ssl_keyfile') }
   const unchecked = options.get('ssl_cert_reqs') === 'none'
   const anyName = unchecked || /^(0|false|no)$/i.test(options.get('ssl_check_hostname') ?? '')

@@ -221,8 +221,8 @@ test('a password opens the server, and stands in no error', async () => {
 })
 
 test('a password that a server repeats is masked', async () => {
-  const url = (await impostor("-ERR unknown command 'AUTH' with args beginning with: 'hush-hush'\r\n")).replace('//', '//:hush-hush@')
-  await assert.rejects(connect(url).send([['PING']]), (error) => {
+  const url = await impostor("-ERR unknown command 'AUTH' with args beginning with: 'hush-hush'\r\n")
+  await assert.rejects(connect(url.replace('//', '//:hush-hush@')).send([['PING']]), (error) => {
     assert.match(error.message, /beginning with: '\*\*\*'/)
     assert.doesNotMatch(shownWholly(error), /hush/)
     return true

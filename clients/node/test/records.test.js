@@ -13,7 +13,10 @@ const UNREADABLE = (line) => ({
 
 test('an error is written with its reason only where it has one', () => {
   assert.equal(errorJson(ERROR), '{"error":"TypeError","message":"no","traceback":"at line 1"}')
-  assert.equal(errorJson({ ...ERROR, traceback: '', reason: 'r' }), '{"error":"TypeError","message":"no","traceback":"","reason":"r"}')
+  assert.equal(
+    errorJson({ ...ERROR, traceback: '', reason: 'r' }),
+    '{"error":"TypeError","message":"no","traceback":"","reason":"r"}',
+  )
 })
 
 test('a long text loses its middle, and no character is cut in two', () => {
@@ -66,7 +69,8 @@ test('a record that nobody claimed waits, unless it has a TTL', () => {
 test('an alias names the record that it stands for', () => assert.equal(record({ task: 'alias OTHER' }), 'OTHER'))
 
 test('what is no number in a run hash counts as missing', () => {
-  const { attempts, token, startedAt } = record({ run: { state: 'leased', attempts: 'x', token: '1'.repeat(15), started_at: 7 } })
+  const run = { state: 'leased', attempts: 'x', token: '1'.repeat(15), started_at: 7 }
+  const { attempts, token, startedAt } = record({ run })
   assert.deepEqual([attempts, token, startedAt], [0, 0, 7])
 })
 
@@ -97,6 +101,7 @@ test('statuses are those of Django', () => {
 })
 
 test('a record that cannot be read is shown all the same', () => {
-  const { name, args, kwargs, state, queue } = resultFrom(record({ task: '100 0 q\n\nnonsense', run: { state: 'dead' } }))
+  const unreadable = record({ task: '100 0 q\n\nnonsense', run: { state: 'dead' } })
+  const { name, args, kwargs, state, queue } = resultFrom(unreadable)
   assert.deepEqual([name, args, kwargs, state, queue], ['unreadable.record', [], {}, 'dead', 'q'])
 })

@@ -68,13 +68,10 @@ export class Server {
   /** Start the process, again after `down`, with the same port and data. */
   async up() {
     for (const program of PROGRAMS) {
-      this.#process = spawn(
-        program,
-        ['--port', this.port, '--bind', '127.0.0.1', '--dir', this.#folder, '--save', '', '--appendonly', 'no', ...this.#options],
-        { stdio: 'ignore' },
-      )
-      const started = await Promise.race([once(this.#process, 'spawn'), once(this.#process, 'error')]).catch((error) => [error])
-      if (!(started[0] instanceof Error)) break
+      const place = ['--port', this.port, '--bind', '127.0.0.1', '--dir', this.#folder]
+      const nothingKept = ['--save', '', '--appendonly', 'no']
+      this.#process = spawn(program, [...place, ...nothingKept, ...this.#options], { stdio: 'ignore' })
+      if (await once(this.#process, 'spawn').catch(() => null)) break
     }
     if (this.pid === undefined) throw new Error(`None of ${PROGRAMS.join(', ')} could be started.`)
     await until(() => answers(this.port), 'the server answers', START_MS)

@@ -102,7 +102,9 @@ test('many are stored in their order, in pages', async () => {
   assert.equal(new Set(handles.map(({ id }) => id)).size, 1100)
   assert.match(await server.redis.info('commandstats'), /cmdstat_evalsha:calls=5/)
   const args = []
-  for (let leases; (leases = await claimed()).length > 0; ) args.push(...leases.map((lease) => lease.envelope().args[0]))
+  for (let leases; (leases = await claimed()).length > 0; ) {
+    args.push(...leases.map((lease) => lease.envelope().args[0]))
+  }
   assert.deepEqual(args, tasks.map((task) => task.args[0]))
   assert.deepEqual(await taskq.enqueueMany([]), [])
 })
@@ -115,41 +117,47 @@ test('many large ones are cut by their bytes', async () => {
 
 test('one among many that is refused is named, and nothing is stored', async () => {
   const tasks = [{ name: 't' }, { name: 't', args: [[undefined]] }]
-  await assert.rejects(taskq.enqueueMany(tasks), { name: 'TypeError', message: /^tasks\[1\]: Unsupported type: t: args\[0\]\[0\] is / })
+  const message = /^tasks\[1\]: Unsupported type: t: args\[0\]\[0\] is /
+  await assert.rejects(taskq.enqueueMany(tasks), { name: 'TypeError', message })
   assert.ok(await isEmpty())
 })
 
-for (const [what, args, options, expected] of [
-  ['a name of nothing', ['', []], {}, { name: 'InvalidName' }],
-  ['arguments that are no array', ['t', { 0: 1 }], {}, { name: 'TypeError', message: /^t: takes an array and an object, not / }],
-  ['a value without JSON', ['t', [NaN]], {}, { name: 'RangeError', message: "Unsupported value: t: args[0] is NaN, which JSON doesn't have." }],
-  ['keywords that are no object', ['t', []], { kwargs: [1] }, { name: 'TypeError' }],
-  ['a keyword without JSON', ['t', []], { kwargs: { a: new Date(0) } }, { name: 'TypeError', message: /^Unsupported type: t: kwargs\['a'\] is a Date/ }],
-  ['an option that is none', ['t', []], { delay: 5 }, { name: 'TypeError', message: /^enqueue\(\) has no option 'delay'; it takes kwargs, queue, / }],
-  ['a queue that is none', ['t', []], { queue: 'a:b' }, { name: 'InvalidName' }],
-  ['a priority beyond', ['t', []], { priority: 101 }, { name: 'InvalidName' }],
-  ['a priority that is none', ['t', []], { priority: '1' }, { name: 'InvalidName' }],
-  ['a key of nothing', ['t', []], { idempotencyKey: '' }, { name: 'InvalidName' }],
-  ['an id that is none', ['t', []], { id: 'a b' }, { name: 'InvalidName' }],
-  ['a delay that is none', ['t', []], { delayMs: '5' }, { name: 'RangeError', message: 'delayMs must be a number of milliseconds, not 5.' }],
-  ['a delay without end', ['t', []], { delayMs: Infinity }, { name: 'RangeError', message: 'delayMs lies beyond the year 9999.' }],
-  ['a moment that is none', ['t', []], { runAt: new Date(NaN) }, { name: 'TypeError', message: 'runAt must be a valid Date, not Invalid Date.' }],
-  ['a moment too far', ['t', []], { runAt: new Date(8.64e15) }, { name: 'RangeError', message: 'runAt must lie in the years 1 to 9999.' }],
-  ['a moment and a delay', ['t', []], { runAt: new Date(), delayMs: 1 }, { name: 'TypeError', message: 't: give delayMs or runAt, not both.' }],
-  ['no attempt', ['t', []], { maxAttempts: 0 }, { name: 'RangeError', message: 'maxAttempts must be a whole number from 1 to 9007199254740991, not 0.' }],
-  ['a backoff that is none', ['t', []], { backoff: { bas: 1 } }, { name: 'RangeError', message: /^backoff has no key/ }],
-  ['a time limit of nothing', ['t', []], { timeoutMs: 0 }, { name: 'RangeError', message: 'timeoutMs must be milliseconds from 1 to 10000000000000, not 0.' }],
-  ['a time to live below nothing', ['t', []], { resultTtlMs: -1 }, { name: 'RangeError' }],
-  ['what is too large', ['t', ['x'.repeat(1_000_000)]], {}, {
-    name: 'RangeError',
-    message: 't: the arguments take 1000030 bytes with all that goes along, and max_payload_bytes is 1000000. Store them elsewhere and pass a reference.',
-  }],
+for (const [what, [args, options], name, message = /./] of [
+  ['arguments that are no array', [{ 0: 1 }], 'TypeError', /^t: takes an array and an object, not /],
+  ['a value without JSON', [[NaN]], 'RangeError', "Unsupported value: t: args[0] is NaN, which JSON doesn't have."],
+  ['keywords that are no object', [[], { kwargs: [1] }], 'TypeError'],
+  ['a keyword without JSON', [[], { kwargs: { a: new Date(0) } }], 'TypeError', /type: t: kwargs\['a'\] is /],
+  ['an option that is none', [[], { delay: 5 }], 'TypeError', /^enqueue\(\) has no option 'delay'; it takes kwargs, /],
+  ['a queue that is none', [[], { queue: 'a:b' }], 'InvalidName'],
+  ['a priority beyond', [[], { priority: 101 }], 'InvalidName'],
+  ['a priority that is none', [[], { priority: '1' }], 'InvalidName'],
+  ['a key of nothing', [[], { idempotencyKey: '' }], 'InvalidName'],
+  ['an id that is none', [[], { id: 'a b' }], 'InvalidName'],
+  ['a delay that is none', [[], { delayMs: '5' }], 'RangeError', 'delayMs must be a number of milliseconds, not 5.'],
+  ['a delay without end', [[], { delayMs: Infinity }], 'RangeError', 'delayMs lies beyond the year 9999.'],
+  ['a moment that is none', [[], { runAt: 5 }], 'TypeError', 'runAt must be a valid Date, not 5.'],
+  ['a moment of nothing', [[], { runAt: new Date(NaN) }], 'TypeError', 'runAt must be a valid Date, not Invalid Date.'],
+  ['a moment too far', [[], { runAt: new Date(8.64e15) }], 'RangeError', 'runAt must lie in the years 1 to 9999.'],
+  ['a moment and a delay', [[], { runAt: new Date(), delayMs: 1 }], 'TypeError', 't: give delayMs or runAt, not both.'],
+  ['no attempt', [[], { maxAttempts: 0 }], 'RangeError', /^maxAttempts must be a whole number from 1 to \d+, not 0.$/],
+  ['a backoff that is none', [[], { backoff: { bas: 1 } }], 'RangeError', /^backoff has no key/],
+  ['a time limit of nothing', [[], { timeoutMs: 0 }], 'RangeError', /^timeoutMs must be milliseconds from 1 /],
+  ['a time to live below nothing', [[], { resultTtlMs: -1 }], 'RangeError'],
+  ['what is too large', [['x'.repeat(1_000_000)]], 'RangeError',
+    't: the arguments take 1000030 bytes with all that goes along, and max_payload_bytes is 1000000. ' +
+      'Store them elsewhere and pass a reference.'],
 ]) {
   test(`${what} is refused before anything is sent`, async () => {
-    await assert.rejects(taskq.enqueue(...args, options), expected)
+    await assert.rejects(taskq.enqueue('t', args, options), { name, message })
     assert.ok(await isEmpty())
   })
 }
+
+test('a task without a name is refused before anything is sent', async () => {
+  await assert.rejects(taskq.enqueue(''), { name: 'InvalidName' })
+  await assert.rejects(taskq.enqueue(), { name: 'InvalidName' })
+  assert.ok(await isEmpty())
+})
 
 test('an option of the queue that is none is refused', () => {
   assert.throws(() => new Taskq({ ns: 'x' }), { name: 'TypeError', message: /^Taskq has no option 'ns'/ })
@@ -243,12 +251,15 @@ test('a dead letter shows why', async () => {
   const [lease] = await claimed()
   await taskq.broker.settle(bury(lease, '{"error":"E","message":"m","traceback":"","reason":"r"}'))
   const { status, state, errors, finishedAt } = await taskq.result(id)
-  assert.deepEqual([status, state, errors], ['FAILED', 'dead', [{ error: 'E', message: 'm', traceback: '', reason: 'r' }]])
+  const failure = { error: 'E', message: 'm', traceback: '', reason: 'r' }
+  assert.deepEqual([status, state, errors], ['FAILED', 'dead', [failure]])
   assert.ok(finishedAt instanceof Date)
 })
 
 test('nothing is known of what was never there', async () => {
-  for (const id of ['01M8NAAGKJ31PBY8A0SNJCX9EA', '', 'a b', '{x}', 5, undefined]) assert.equal(await taskq.result(id), null)
+  for (const id of ['01M8NAAGKJ31PBY8A0SNJCX9EA', '', 'a b', '{x}', 5, undefined]) {
+    assert.equal(await taskq.result(id), null)
+  }
 })
 
 test('aliases that lead in a circle lead nowhere', async () => {

@@ -1,7 +1,7 @@
 // What compiles against the public API, and what must not: read by `npm run check`, never run.
 import {
-  BrokerUnavailable, Bury, type Context, EnqueueError, Float, type Handle, type Handler, type Json, Retry, type TaskResult,
-  Taskq, TaskqError, Worker,
+  BrokerUnavailable, Bury, type Context, EnqueueError, Float, type Handle, type Handler, type Json, Retry,
+  type TaskResult, Taskq, TaskqError, Worker,
 } from '../src/index.js'
 
 const taskq = new Taskq({ url: 'redis://localhost:6379/0', namespace: 'shop', maxPayloadBytes: 1000, exact: true })
