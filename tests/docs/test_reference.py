@@ -7,6 +7,7 @@ import ast
 import inspect
 import re
 import shutil
+from dataclasses import replace
 
 import pytest
 from django.core.management import BaseCommand, load_command_class
@@ -19,8 +20,10 @@ from django_taskq.management.actions import ACTIONS
 from django_taskq.task import BackgroundTask, Declaration
 from tests.docs.markdown import steps
 from tests.docs.project import ROOT, Project
+from tests.node import build
 
 DOCS = ROOT / "docs"
+README = (ROOT / "README.md").read_text()
 TUTORIAL = (DOCS / "tutorial" / "first-steps.md").read_text()
 SETTINGS = (DOCS / "reference" / "settings.md").read_text()
 COMMANDS = (DOCS / "reference" / "commands.md").read_text()
@@ -37,6 +40,7 @@ PAGES = [
     "explanation/ledger.md",
     "explanation/performance.md",
     "how-to/outbox.md",
+    "how-to/nodejs.md",
 ]
 
 
@@ -66,23 +70,35 @@ def rows(page, heading):
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()[2:]]
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)  # The client for Node.js may have to be built.
 @pytest.mark.parametrize("page", PAGES)
 def test_each_snippet_of_a_page_runs(page, copy):
-    copy.follow((DOCS / page).read_text())
+    text = (DOCS / page).read_text()
+    if "npm install" in text:
+        build.require()
+    copy.follow(text)
 
 
 @pytest.mark.timeout(120)
 def test_each_snippet_of_the_readme_runs(copy):
-    scripts = [step for step in steps((ROOT / "README.md").read_text()) if step.kind == "script"]
-    assert len(scripts) == 2
+    scripts = [step for step in steps(README) if step.kind == "script"]
+    assert len(scripts) == 3
     for step in scripts:
         copy.do(step)
 
 
+@pytest.mark.timeout(300)
+def test_the_worker_of_the_readme_serves_until_it_is_stopped(copy):
+    build.require()
+    [worker] = [step for step in steps(README) if step.kind == "module"]
+    copy.command("npm install django-taskq-redis", [])
+    copy.do(replace(worker, kind="write", path="worker.mjs"))
+    copy.command("node worker.mjs", [])
+
+
 def test_every_page_is_run_by_a_test():
     pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md") if path.parent.name != "decisions"}
-    assert pages == {*PAGES, "README.md", "tutorial/first-steps.md"}
+    assert pages == {*PAGES, "README.md", "tutorial/first-steps.md", "tutorial/two-languages.md"}
 
 
 def test_the_table_of_options_is_complete_and_has_their_defaults():
