@@ -162,7 +162,7 @@ export class Envelope {
       const known = FIELDS.get(name)
       if (known === undefined || value === null) continue
       if (!known.accepts(value)) throw new UnreadableRecord(`The envelope's ${name} is ${shown(value)}.`)
-      values[known.property] = known.take(checked === document ? value : field(document, name))
+      values[known.property] = known.take(field(document, name))
     }
     if (!values.name) throw new UnreadableRecord('The envelope has no name.')
     if (values.backoff !== undefined) values.backoff = readBackoff(values.backoff)

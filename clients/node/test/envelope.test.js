@@ -12,28 +12,48 @@ const unreadable = (message) => ({ name: 'UnreadableRecord', message })
 
 test('what is at its default is left out', () => {
   const fields = {
-    args: [], kwargs: {}, runAfter: null, maxAttempts: 3, backoff: new RetryPolicy({ base: new Float(1) }), timeoutMs: null,
-    resultTtlMs: 86_400_000, atomic: null, meta: new Map(),
+    args: [],
+    kwargs: {},
+    runAfter: null,
+    maxAttempts: 3,
+    backoff: new RetryPolicy({ base: new Float(1) }),
+    timeoutMs: null,
+    resultTtlMs: 86_400_000,
+    atomic: null,
+    meta: new Map(),
   }
   assert.equal(written(fields), '{"v":1,"name":"t"}')
   assert.deepEqual(read(written({})), new Envelope({ name: 't', ...fields, backoff: DEFAULT_BACKOFF, meta: {} }))
 })
 
 test('what is undefined is at its default', () => {
-  assert.equal(written({ args: undefined, runAfter: undefined, maxAttempts: undefined, backoff: undefined, meta: undefined }), '{"v":1,"name":"t"}')
+  assert.equal(
+    written({ args: undefined, runAfter: undefined, maxAttempts: undefined, backoff: undefined, meta: undefined }),
+    '{"v":1,"name":"t"}',
+  )
 })
 
 test('numbers stay in the spelling in which they were given', () => {
   const policy = new RetryPolicy({ base: new Float(2), factor: 1.5, cap: 10n, jitter: 'full' })
   const text = written({ args: [1, new Float(1), 2n ** 64n], backoff: policy })
-  assert.equal(text, '{"v":1,"name":"t","args":[1,1.0,18446744073709551616],"backoff":{"base":2.0,"factor":1.5,"cap":10,"jitter":"full"}}')
+  assert.equal(
+    text,
+    '{"v":1,"name":"t","args":[1,1.0,18446744073709551616],' +
+      '"backoff":{"base":2.0,"factor":1.5,"cap":10,"jitter":"full"}}',
+  )
   assert.equal(read(text, true).toBytes().toString(), text)
 })
 
 test('arguments that cannot travel are refused with the name of the task and their place', () => {
-  const reason = "holds a lone surrogate, which is no text."
-  assert.throws(() => written({ args: [['\ud800']] }), { name: 'RangeError', message: `Unsupported value: t: args[0][0] ${reason}` })
-  assert.throws(() => written({ kwargs: { a: '\ud800' } }), { name: 'RangeError', message: `Unsupported value: t: kwargs['a'] ${reason}` })
+  const reason = 'holds a lone surrogate, which is no text.'
+  assert.throws(() => written({ args: [['\ud800']] }), {
+    name: 'RangeError',
+    message: `Unsupported value: t: args[0][0] ${reason}`,
+  })
+  assert.throws(() => written({ kwargs: { a: '\ud800' } }), {
+    name: 'RangeError',
+    message: `Unsupported value: t: kwargs['a'] ${reason}`,
+  })
   const hint = "Unsupported type: t: args[0] is a Date, which JSON can't carry: pass its toISOString()."
   assert.throws(() => written({ args: [new Date()] }), { name: 'TypeError', message: hint })
 })
@@ -42,7 +62,9 @@ test('an envelope that is too large is refused with its size', () => {
   const envelope = new Envelope({ name: 't', args: ['é'.repeat(10)] })
   const size = Buffer.byteLength('{"v":1,"name":"t","args":[""]}') + 20
   assert.equal(envelope.toBytes(size).length, size)
-  const message = `t: the arguments take ${size} bytes with all that goes along, and max_payload_bytes is ${size - 1}. Store them elsewhere and pass a reference.`
+  const message =
+    `t: the arguments take ${size} bytes with all that goes along, and max_payload_bytes is ${size - 1}. ` +
+    'Store them elsewhere and pass a reference.'
   assert.throws(() => envelope.toBytes(size - 1), { name: 'RangeError', message })
 })
 
@@ -51,7 +73,16 @@ test('arguments are plain values, unless they are wanted exactly', () => {
   const plain = read(text)
   assert.deepEqual([plain.args, plain.kwargs, plain.maxAttempts], [[1, 9007199254740993n], { 1: 2, b: 1 }, 7])
   const exact = read(text, true)
-  assert.deepEqual([exact.args[0], exact.kwargs], [new Float(1), new Map([['b', new Float(1)], ['1', 2]])])
+  assert.deepEqual(
+    [exact.args[0], exact.kwargs],
+    [
+      new Float(1),
+      new Map([
+        ['b', new Float(1)],
+        ['1', 2],
+      ]),
+    ],
+  )
 })
 
 const WRONG = [
@@ -64,10 +95,20 @@ const WRONG = [
   ['"result_ttl_ms":-12345678901234567890', "The envelope's result_ttl_ms is -12345678901234567890."],
   ['"args":{"a":[null,"it\'s",1.5]}', `The envelope's args is {'a': [None, "it's", 1.5]}.`],
   [`"atomic":[${'"😀",'.repeat(40)}0]`, `The envelope's atomic is [${"'😀', ".repeat(20).slice(0, -1)}.`],
+  [
+    '"args":' + '{"a":'.repeat(300) + '1' + '}'.repeat(300),
+    `The envelope's args is ${"{'a': ".repeat(17).slice(0, 100)}.`,
+  ],
   ['"kwargs":[1]', "The envelope's kwargs is [1]."],
   ['"meta":"x"', "The envelope's meta is 'x'."],
-  ['"backoff":{"base":-1}', "The envelope's backoff can't be read: backoff: base must be a number from 0 to 3155760000, not -1."],
-  ['"backoff":{"steps":1}', "The envelope's backoff can't be read: backoff has no key 'steps'; it takes base, factor, cap, jitter."],
+  [
+    '"backoff":{"base":-1}',
+    "The envelope's backoff can't be read: backoff: base must be a number from 0 to 3155760000, not -1.",
+  ],
+  [
+    '"backoff":{"steps":1}',
+    "The envelope's backoff can't be read: backoff has no key 'steps'; it takes base, factor, cap, jitter.",
+  ],
   ['"name":""', 'The envelope has no name.'],
 ]
 for (const [field, message] of WRONG) {
@@ -79,7 +120,8 @@ for (const [field, message] of WRONG) {
 }
 
 test('what is no object is unreadable', () => {
-  for (const text of ['[]', '"t"', '1.0', 'null', '12345678901234567890']) assert.throws(() => read(text), unreadable('The envelope is no JSON object.'))
+  for (const text of ['[]', '"t"', '1.0', 'null', '12345678901234567890'])
+    assert.throws(() => read(text), unreadable('The envelope is no JSON object.'))
   assert.throws(() => read(''), unreadable('The envelope is no JSON: Expecting value: line 1 column 1 (char 0)'))
 })
 
@@ -92,11 +134,21 @@ test('fields are read among keys that JavaScript would move', () => {
   assert.equal(read('{"name":"t","2":0,"1":0,"max_attempts":9}', true).maxAttempts, 9)
 })
 
-const VERSIONS = [['2', '2'], ['null', 'None'], ['"1"', "'1'"], ['[1]', '[1]'], ['{"toString":1}', "{'toString': 1}"], ['2.0', '2.0']]
+const VERSIONS = [
+  ['2', '2'],
+  ['null', 'None'],
+  ['"1"', "'1'"],
+  ['[1]', '[1]'],
+  ['{"toString":1}', "{'toString': 1}"],
+  ['2.0', '2.0'],
+]
 for (const [version, shown] of VERSIONS) {
   test(`version ${version} is unknown, whatever the rest`, () => {
     const message = `The envelope has version ${shown}; this release reads 1.`
-    assert.throws(() => read(`{"v":${version},"name":7}`), (error) => error instanceof UnknownVersion && error.message === message)
+    assert.throws(
+      () => read(`{"v":${version},"name":7}`),
+      (error) => error instanceof UnknownVersion && error.message === message,
+    )
   })
 }
 
@@ -105,7 +157,9 @@ test('a version is compared as in Python', () => {
 })
 
 test('integers beyond what a number holds are cut to it', () => {
-  const { runAfter, maxAttempts, timeoutMs } = read('{"name":"t","run_after":-99999999999999999999,"max_attempts":99999999999999999999,"timeout_ms":99999999999999999999}')
+  const large = '99999999999999999999'
+  const text = `{"name":"t","run_after":-${large},"max_attempts":${large},"timeout_ms":${large}}`
+  const { runAfter, maxAttempts, timeoutMs } = read(text)
   assert.deepEqual([runAfter, maxAttempts, timeoutMs], [Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER, 1e13])
 })
 

@@ -1,8 +1,28 @@
 // Random values that JSON carries, the same in each run.
 import { Float } from '../dist/json.js'
 
-const CHARACTERS = [...'abc019-.eE{}[]:, "\\/\'\n\t\b\0\x1f\x7f\x80\xadé\u2028\ufeff😀\u{10ffff}', '\\u0031', '1.0', '-0,']
-const KEYS = ['__proto__', 'constructor', 'length', '0', '1', '10', '01', '-1', '4294967294', '4294967295', '', 'a', 'b', 'é']
+const CHARACTERS = [
+  ...'abc019-.eE{}[]:, "\\/\'\n\t\b\0\x1f\x7f\x80\xadé\u2028\ufeff😀\u{10ffff}',
+  '\\u0031',
+  '1.0',
+  '-0,',
+]
+const KEYS = [
+  '__proto__',
+  'constructor',
+  'length',
+  '0',
+  '1',
+  '10',
+  '01',
+  '-1',
+  '4294967294',
+  '4294967295',
+  '',
+  'a',
+  'b',
+  'é',
+]
 const DEPTH = 4
 
 /** Yield so many values. */

@@ -47,8 +47,14 @@ const REFUSED = [
   [{ cap: true }, 'backoff: cap must be a number from 0 to 3155760000, not True.'],
   [{ cap: 3_155_760_000.5 }, 'backoff: cap must be a number from 0 to 3155760000, not 3155760000.5.'],
   [{ factor: Infinity }, 'backoff: factor must be a number from 0 to 1.7976931348623157e+308, not inf.'],
-  [{ factor: 10n ** 5000n }, 'backoff: factor must be a number from 0 to 1.7976931348623157e+308, not such a long number.'],
-  [{ factor: BigInt(Number.MAX_VALUE) + 1n }, `backoff: factor must be a number from 0 to 1.7976931348623157e+308, not ${BigInt(Number.MAX_VALUE) + 1n}.`],
+  [
+    { factor: 10n ** 5000n },
+    'backoff: factor must be a number from 0 to 1.7976931348623157e+308, not such a long number.',
+  ],
+  [
+    { factor: BigInt(Number.MAX_VALUE) + 1n },
+    `backoff: factor must be a number from 0 to 1.7976931348623157e+308, not ${BigInt(Number.MAX_VALUE) + 1n}.`,
+  ],
   [{ jitter: null }, 'backoff: jitter must be one of none, equal, full, not None.'],
   [{ base: 1, toString: 2 }, "backoff has no key 'toString'; it takes base, factor, cap, jitter."],
 ]
@@ -57,7 +63,15 @@ for (const [value, message] of REFUSED) {
 }
 
 test('the middle between two milliseconds is rounded to the even one', () => {
-  for (const [value, rounded] of [[0.5, 0], [1.5, 2], [2.5, 2], [2.5000000000000004, 3], [3.5, 4], [0.49999999999999994, 0], [1e15 + 0.5, 1e15]]) {
+  for (const [value, rounded] of [
+    [0.5, 0],
+    [1.5, 2],
+    [2.5, 2],
+    [2.5000000000000004, 3],
+    [3.5, 4],
+    [0.49999999999999994, 0],
+    [1e15 + 0.5, 1e15],
+  ]) {
     assert.equal(roundHalfEven(value), rounded)
   }
 })
@@ -71,5 +85,8 @@ test('jitter lies between nothing or half, and all', () => {
 
 test('the last attempt is followed by none', () => {
   const policy = RetryPolicy.parse(1)
-  assert.deepEqual([1, 2, 3, 4].map((attempt) => decide(attempt, 3, policy, 0)), [1000, 1000, null, null])
+  assert.deepEqual(
+    [1, 2, 3, 4].map((attempt) => decide(attempt, 3, policy, 0)),
+    [1000, 1000, null, null],
+  )
 })

@@ -3,7 +3,9 @@ import { readFileSync } from 'node:fs'
 
 import { Float } from '../dist/json.js'
 
-export const VECTORS = JSON.parse(readFileSync(new URL('../../../docs/reference/protocol-vectors.json', import.meta.url)))
+export const VECTORS = JSON.parse(
+  readFileSync(new URL('../../../docs/reference/protocol-vectors.json', import.meta.url)),
+)
 
 const SHOWN = ['id', 'name', 'text', 'read', 'hex', 'policy', 'task', 'lines', 'value', 'script', 'line', 'fields']
 

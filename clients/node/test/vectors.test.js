@@ -115,8 +115,17 @@ for (const [shown, vector] of entries('heads', 'task')) {
 function envelopeOf({ backoff, ...fields }) {
   const policy = backoff && RetryPolicy.parse(backoff)
   const { run_after, max_attempts, timeout_ms, result_ttl_ms, ...same } = fields
-  const values = { ...same, runAfter: run_after, maxAttempts: max_attempts, timeoutMs: timeout_ms, resultTtlMs: result_ttl_ms }
-  return new Envelope({ ...Object.fromEntries(Object.entries(values).map(([name, value]) => [name, made(value)])), backoff: policy })
+  const values = {
+    ...same,
+    runAfter: run_after,
+    maxAttempts: max_attempts,
+    timeoutMs: timeout_ms,
+    resultTtlMs: result_ttl_ms,
+  }
+  return new Envelope({
+    ...Object.fromEntries(Object.entries(values).map(([name, value]) => [name, made(value)])),
+    backoff: policy,
+  })
 }
 
 for (const [shown, { fields, text }] of entries('envelopes', 'text')) {
@@ -134,7 +143,10 @@ for (const [shown, { read, fields, readable, error }] of entries('envelopes', 'r
         assert.ok(readable || envelope.toBytes().equals(envelopeOf(fields).toBytes()))
       } else {
         const kind = error === 'version' ? UnknownVersion : UnreadableRecord
-        assert.throws(() => Envelope.fromBytes(madeBytes(read), exact), (thrown) => thrown.constructor === kind)
+        assert.throws(
+          () => Envelope.fromBytes(madeBytes(read), exact),
+          (thrown) => thrown.constructor === kind,
+        )
       }
     })
   }

@@ -4,12 +4,13 @@ import { isUtf8 } from 'node:buffer'
 import { Float, isInteger } from './numbers.js'
 import { MAX_INT_DIGITS } from './repr.js'
 
-export type Json = null | boolean | number | bigint | string | Float | Json[] | { [key: string]: Json } | Map<string, Json>
+export type Json =
+  null | boolean | number | bigint | string | Float | Json[] | { [key: string]: Json } | Map<string, Json>
 
 /** An integer that JSON.parse might round, or 0 that it would give a sign. */
 const LONG_INTEGER = /(?<![.\d])\d{16}|-0(?=[\s,\]}]|$)/
 /** A float of which JSON.parse might make an integer, as also of one that is closer to it than to any other. */
-const INTEGRAL_FLOAT = /\d(?:\.0+|(?:\.\d+)?[eE][+-]?\d+)(?=[\s,\]}]|$)|\.(?:0{5}|9{5})|\d{11}\.\d/
+const INTEGRAL_FLOAT = /\d(?:\.0+|(?:\.\d+)?[eE][+-]?\d+)(?=[\s,\]}]|$)|\.(?:0{5}|9{5})|\d{12}\.\d/
 /** A key that JavaScript might move before others. */
 const INTEGER_KEY = /"(?:\d|\\u003\d)[^"]*"\s*:/
 
@@ -108,7 +109,7 @@ class Reader {
     const open = new Open(start + TO_CLOSER)
     if (this.skipSpace() === open.closer) {
       this.at++
-      return open.value(false)
+      return open.value(this.exact)
     }
     this.open.push(open)
     if (open.isObject) this.key(open)
