@@ -6,8 +6,8 @@ import random
 from dataclasses import dataclass
 
 from ..broker.broker import Broker
-from ..broker.envelope import DEFAULT_RESULT_TTL_MS
-from ..broker.exceptions import UnreadableRecord
+from ..broker.envelope import DEFAULT_BACKOFF, DEFAULT_RESULT_TTL_MS
+from ..broker.exceptions import UnknownVersion, UnreadableRecord
 from ..broker.records import AttemptError, Lease
 from ..broker.retry import decide
 from ..broker.settlements import Bury, Complete, Holding, Release, Retry, Settlement
@@ -96,10 +96,13 @@ def settle(broker: Broker, lease: Holding, outcome: Outcome, *, lapsed: bool = F
 def failed(lease: Lease, error: AttemptError, after_ms: int | None = None) -> Failed:
     """Decide what follows a failed attempt: the one place where that is decided.
 
-    `after_ms` replaces the delay of its policy. What can't be read can't be run and is buried.
+    `after_ms` replaces the delay of its policy. What can't be read can't be run and is buried; but for what a later
+    release wrote, for how often that may be tried only such a one knows.
     """
     try:
         envelope = lease.envelope
+    except UnknownVersion:
+        return Failed(error, DEFAULT_BACKOFF.delay_ms(lease.attempt, random.random()))
     except UnreadableRecord:
         return Failed(error, None)
     delay_ms = decide(lease.attempt, envelope.max_attempts, envelope.backoff, random.random())

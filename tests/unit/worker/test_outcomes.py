@@ -50,6 +50,13 @@ def test_what_cannot_be_read_is_buried():
     assert failed(broken, AttemptError("E")).delay_ms is None
 
 
+def test_what_a_later_release_wrote_is_left_to_one_that_can_read_it():
+    lease = make_lease(attempt=99)
+    later = type(lease)(**{**vars(lease), "task": b'1 0 default\n\n{"v":2}'})
+
+    assert 150_000 <= after_crash(later, LeaseExpired).delay_ms <= 300_000
+
+
 def test_a_crash_is_recorded_with_its_class_and_reason():
     for crash, reason in [(LeaseExpired, "lease expired"), (WorkerLost, "worker lost"), (TaskTimeout, "time limit")]:
         outcome = after_crash(make_lease(), crash)
