@@ -1,10 +1,11 @@
 // Does what each line on stdin asks, one after the other, and answers with a line: {"done": …}, or what was thrown.
 import { createInterface } from 'node:readline'
-import { load, settings, Taskq } from './noting.mjs'
+import { Float, load, settings, Taskq } from './noting.mjs'
+import { Source } from './values.mjs'
 
 const { url, options = {} } = settings
 const taskq = new Taskq({ url, ...options })
-const [json, scripts] = [await load('json'), await load('scripts')]
+const [json, names, retry, scripts] = await Promise.all(['json', 'names', 'retry', 'scripts'].map(load))
 
 // Arguments come as JSON text, so that they are read as the client reads them.
 const call = ({ name, args = '[]', kwargs = '{}', options = {} }) => ({
@@ -13,6 +14,20 @@ const call = ({ name, args = '[]', kwargs = '{}', options = {} }) => ({
   ...options,
   kwargs: json.parse(kwargs, true),
 })
+
+class Point {}
+
+const odd = () => {
+  const itself = []
+  itself.push({ again: itself })
+  let deep = []
+  for (let level = 0; level < 2000; level += 1) deep = [deep]
+  return {
+    ...{ nan: NaN, infinity: Infinity, negative: -Infinity, surrogate: '\ud800x', long: 10n ** 4300n, deep, itself },
+    ...{ undefined, function: () => 1, symbol: Symbol('s'), date: new Date(0), set: new Set([1]), bytes: Buffer.from('a') },
+    ...{ instance: new Point(), error: new Error('e'), pattern: /a/, hole: [, 1], key: new Map([[1, 2]]), promise: Promise.resolve(1) },
+  }
+}
 
 const shown = (result) => result && { ...result, result: json.stringify(result.result ?? null), args: json.stringify(result.args) }
 
@@ -32,7 +47,25 @@ const actions = {
     }
     return found.map(shown)
   },
+  async draw({ seed, count, name, queue }) {
+    const source = new Source(seed, { Float })
+    const calls = Array.from({ length: count }, () => [source.value()])
+    const handles = await taskq.enqueueMany(calls.map((args) => ({ name, args, queue })))
+    return handles.map(({ id }, place) => [id, json.stringify(calls[place][0])])
+  },
   script: ({ name }) => scripts.load(name).sha,
+  check: ({ name, value }) => names[name](value) === value,
+  delays({ cases }) {
+    return cases.map(([attempt, random, policy]) => retry.RetryPolicy.parse(policy).delayMs(attempt, random))
+  },
+  // Of each value that can't travel, why; `taken` where it wasn't refused.
+  async refuse() {
+    const reasons = {}
+    for (const [name, value] of Object.entries(odd())) {
+      reasons[name] = await taskq.enqueue('border.work', [1, { deep: [value] }]).then(() => 'taken', (error) => error.message)
+    }
+    return reasons
+  },
 }
 
 for await (const line of createInterface({ input: process.stdin })) {

@@ -6,7 +6,7 @@ import functools
 import os
 import time
 
-from django_taskq import background
+from django_taskq import Bury, Retry, background
 
 from .ledger import PYTHON, client, note
 
@@ -73,3 +73,38 @@ def step(context, milliseconds):
     """Take some time."""
     time.sleep(milliseconds / 1000)
     return {"by": PYTHON, "attempt": context.attempt}
+
+
+@noted()
+def give(context, size):
+    return "x" * size
+
+
+@noted()
+def give_half(context):
+    return ["😀", "\udc80"]
+
+
+@noted()
+def retry_after(context, seconds):
+    if context.attempt == 1:
+        raise Retry(after=seconds)
+    return context.attempt
+
+
+@noted()
+def bury(context):
+    raise Bury("declined")
+
+
+@noted()
+def echo_on(context, value):
+    """Hand on to Node.js what came from there, and return it."""
+    following = echo_last.using(queue_name="node").enqueue(value, again=value)
+    client().hset("hops", context.task_result.id, following.id)
+    return value
+
+
+@noted()
+def echo_last(context, value, again=None):
+    return value

@@ -12,7 +12,7 @@ import pytest
 from django_taskq.arguments import to_json
 from django_taskq.broker.envelope import dump_json, read_json
 from tests.node.build import FOLDER
-from tests.node.values import FLOATS, INTEGERS, KEYS, TEXTS, Source, nested, new_seed
+from tests.node.values import EDGES, KEYS, TEXTS, Source, as_javascript_has_it, nested, new_seed
 
 #: Values drawn in each direction.
 COUNT = 12_000
@@ -66,20 +66,6 @@ def assert_same_answers(texts, expected, answers):
     for text, ours, theirs in zip(texts, expected, answers, strict=True):
         shown = f"{text[:300]!r}: {ours[:300]!r} in Python, {theirs[:300]!r} in Node.js"
         assert theirs.startswith(REFUSED) if ours == REFUSED else ours == theirs, shown
-
-
-EDGES = [
-    *INTEGERS,
-    *FLOATS,
-    *TEXTS,
-    *({key: 1} for key in KEYS),
-    dict.fromkeys(KEYS, 0),
-    {key: {key: [key]} for key in KEYS},
-    *([], {}, [[]], [{}], {"a": []}, {"a": {}}, None, True, False),
-    *(10**4299, -(10**4299), 10**4300 - 1, 1 - 10**4300),
-    *(nested(depth) for depth in (2, 98, 99, 100)),
-    ["é😀\x00" * 120_000, list(range(60_000)), {str(number): number / 7 for number in range(20_000)}],
-]
 
 
 def test_edges_are_the_same_bytes_after_node_has_read_and_written_them():
@@ -269,20 +255,3 @@ def test_without_exact_all_is_equal_and_only_whole_floats_and_integer_keys_look_
             looks_different += 1
             assert answer[1:] == dump_json(as_javascript_has_it(value))
     assert looks_different
-
-
-def as_javascript_has_it(value):
-    """Return a value with whole floats as integers, and integer-like keys first."""
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 and str(value) != "-0.0":
-        return int(value)
-    if isinstance(value, list):
-        return [as_javascript_has_it(item) for item in value]
-    if isinstance(value, dict):
-        keys = sorted(value, key=lambda key: (0, int(key)) if is_array_index(key) else (1, 0))
-        return {key: as_javascript_has_it(value[key]) for key in keys}
-    return value
-
-
-def is_array_index(key):
-    """Tell whether JavaScript puts a key before all others (https://tc39.es/ecma262/#array-index)."""
-    return key.isascii() and key.isdigit() and len(key) <= 10 and str(int(key)) == key and int(key) < 2**32 - 1

@@ -131,8 +131,40 @@ def nested(depth: int) -> Value:
     return made
 
 
+#: What is most likely to be bent.
+EDGES = [
+    *INTEGERS,
+    *FLOATS,
+    *TEXTS,
+    *({key: 1} for key in KEYS),
+    dict.fromkeys(KEYS, 0),
+    {key: {key: [key]} for key in KEYS},
+    *([], {}, [[]], [{}], {"a": []}, {"a": {}}, None, True, False),
+    *(10**4299, -(10**4299), 10**4300 - 1, 1 - 10**4300),
+    *(nested(depth) for depth in (2, 98, 99, 100)),
+    ["é😀\x00" * 120_000, list(range(60_000)), {str(number): number / 7 for number in range(20_000)}],
+]
+
+
 def new_seed() -> int:
     """Return the seed of this run, which `TASKQ_FUZZ_SEED` sets; it is shown where a test fails."""
     seed = int(os.environ.get("TASKQ_FUZZ_SEED") or random.SystemRandom().getrandbits(32))
     print(f"TASKQ_FUZZ_SEED={seed}")
     return seed
+
+
+def as_javascript_has_it(value):
+    """Return a value with whole floats as integers, and integer-like keys first."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 and str(value) != "-0.0":
+        return int(value)
+    if isinstance(value, list):
+        return [as_javascript_has_it(item) for item in value]
+    if isinstance(value, dict):
+        keys = sorted(value, key=lambda key: (0, int(key)) if is_array_index(key) else (1, 0))
+        return {key: as_javascript_has_it(value[key]) for key in keys}
+    return value
+
+
+def is_array_index(key):
+    """Tell whether JavaScript puts a key before all others (https://tc39.es/ecma262/#array-index)."""
+    return key.isascii() and key.isdigit() and len(key) <= 10 and str(int(key)) == key and int(key) < 2**32 - 1

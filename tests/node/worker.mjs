@@ -1,6 +1,6 @@
 // A worker of the fleet in Node.js; tasks.py has the same tasks in Python. Each run notes its start and its end.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { openLedger, settings, Taskq, Worker } from './noting.mjs'
+import { Bury, openLedger, Retry, settings, Taskq, Worker } from './noting.mjs'
 
 const { url, options = {}, ...given } = settings
 const taskq = new Taskq({ url, ...options })
@@ -41,9 +41,25 @@ const tasks = {
     await sleep(milliseconds)
     return { by: 'node', attempt }
   },
-  'border.fail_with': async () => {
-    throw new TypeError('not so, in Node')
+  // What JavaScript sees in its arguments.
+  'border.describe': (context, ...values) =>
+    values.slice(0, -1).map((value) => [typeof value, Object.is(value, -0) ? '-0' : String(value)]),
+  'border.give': (context, size) => 'x'.repeat(size),
+  'border.give_half': () => ['\ud83d\ude00', '\udc80'],
+  'border.retry_after': ({ attempt }, seconds) => {
+    if (attempt === 1) throw new Retry(seconds * 1000)
+    return attempt
   },
+  'border.bury': () => {
+    throw new Bury('bad card', 'declined')
+  },
+  // Hand on to Python what came from there, and back.
+  'border.echo_on': async ({ id, taskq }, value) => {
+    const next = await taskq.enqueue('border.echo_last', [value], { queue: 'python', kwargs: { again: value } })
+    await ledger.hset('hops', id, next.id)
+    return value
+  },
+  'border.echo_last': (context, value) => value,
 }
 
 const worker = new Worker(taskq, {
