@@ -4,6 +4,8 @@
  * ioredis keeps commands while it is away and sends those that weren't answered again, when it is back. Here one of
  * its clients stands for one connection: it opens once, sends only while that is open, and when that ends so does it.
  */
+import { isIP } from 'node:net'
+
 import { Command, Redis, ReplyError } from 'ioredis'
 
 import { BrokerUnavailable, type TaskqError } from './errors.js'
@@ -78,6 +80,16 @@ export class Connection {
   }
 }
 
+/**
+ * Call back after so long, and a little longer: while a task holds our loop up, time passes and replies lie unread.
+ *
+ * Returns what calls it off.
+ */
+function after(ms: number, giveUp: () => void): () => void {
+  let timer = setTimeout(() => (timer = setTimeout(giveUp, GRACE_MS)), ms)
+  return () => clearTimeout(timer)
+}
+
 /** A client of ioredis for as long as its first connection lasts. */
 class Line {
   /** Settles when commands can be sent, or never could be. */
@@ -92,10 +104,10 @@ class Line {
     this.#address = address
     this.#redis = new Redis({
       ...(address.path ? { path: address.path } : { host: address.host, port: address.port }),
-      ...(address.tls ? { tls: { servername: address.host, ...address.tls } } : {}),
+      ...(address.tls ? { tls: { servername: isIP(address.host) ? '' : address.host, ...address.tls } } : {}),
       lazyConnect: true,
       protocol: 2,
-      connectTimeout: replyMs,
+      connectTimeout: 0, // We watch over all of it.
       retryStrategy: () => null,
       enableOfflineQueue: false,
       autoResendUnfulfilledCommands: false,
@@ -114,7 +126,7 @@ class Line {
   }
 
   async #open(replyMs: number): Promise<void> {
-    const timer = setTimeout(() => this.end(`no connection within ${replyMs} ms`), replyMs)
+    const forget = after(replyMs, () => this.end(`no connection within ${replyMs} ms`))
     try {
       await this.#redis.connect()
       await this.#greet()
@@ -123,7 +135,7 @@ class Line {
       if (error instanceof ReplyError) throw this.#refusedGreeting(textOf(error))
       throw new BrokerUnavailable(this.#failure!, false)
     } finally {
-      clearTimeout(timer)
+      forget()
     }
   }
 
@@ -146,13 +158,11 @@ class Line {
   /** Send commands, or throw `BrokerUnavailable`; a reply that doesn't come ends the connection. */
   async send(requests: readonly Request[], withinMs: number): Promise<(Reply | Error)[]> {
     if (this.isOver) throw new BrokerUnavailable(this.#failure ?? 'Connection closed by server', false)
-    const late = (): void => this.end(`no reply within ${withinMs} ms`)
-    // While a task holds our loop up, time passes and replies lie unread.
-    let timer = setTimeout(() => (timer = setTimeout(late, GRACE_MS)), withinMs)
+    const forget = after(withinMs, () => this.end(`no reply within ${withinMs} ms`))
     this.#unanswered += 1
     const settled = await Promise.allSettled(this.#write(requests))
     this.#unanswered -= 1
-    clearTimeout(timer)
+    forget()
     if (this.#isRetired && this.#unanswered === 0) this.end('')
     return settled.map((one) => {
       if (one.status === 'fulfilled') return one.value

@@ -22,9 +22,9 @@ export function count(name: string, value: unknown): number {
 }
 
 /** Return whole milliseconds, rounded up, so that no time but 0 becomes 0. */
-export function milliseconds(name: string, value: unknown, least = 0): number {
-  if (typeof value !== 'number' || !(value >= least && value <= LONGEST_MS)) {
-    throw new RangeError(`${name} must be milliseconds from ${least} to ${LONGEST_MS}, not ${String(value)}.`)
+export function milliseconds(name: string, value: unknown, least = 0, most = LONGEST_MS): number {
+  if (typeof value !== 'number' || !(value >= least && value <= most)) {
+    throw new RangeError(`${name} must be milliseconds from ${least} to ${most}, not ${String(value)}.`)
   }
   return Math.ceil(value)
 }

@@ -11,6 +11,8 @@ import type { Enqueued, NewRecord, State } from './records.js'
 import { type TaskResult, resultFrom } from './results.js'
 import { type Backoff, type Seconds, RetryPolicy } from './retry.js'
 
+/** Most ms to wait for a reply; a timer of Node.js counts no more than 25 days. */
+const LONGEST_REPLY_MS = 86_400_000
 /** Times that an alias may lead to another. */
 const LONGEST_CHAIN = 10
 /** Characters of a wrong value that are shown. */
@@ -84,7 +86,8 @@ export class Taskq {
     this.exact = exact
     this.maxPayloadBytes = options.count('maxPayloadBytes', given.maxPayloadBytes ?? 1_000_000)
     this.#idempotencyTtlMs = options.milliseconds('idempotencyTtlMs', given.idempotencyTtlMs ?? 86_400_000)
-    this.broker = new Broker(url, namespace, { exact, replyMs: options.milliseconds('replyMs', replyMs, 1) })
+    const patience = options.milliseconds('replyMs', replyMs, 1, LONGEST_REPLY_MS)
+    this.broker = new Broker(url, namespace, { exact, replyMs: patience })
   }
 
   /**

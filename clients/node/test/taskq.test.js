@@ -165,7 +165,7 @@ test('an option of the queue that is none is refused', () => {
   assert.throws(() => new Taskq({ url: 'x' }), { name: 'ConfigurationError' })
   assert.throws(() => new Taskq({ maxPayloadBytes: 0 }), { name: 'RangeError' })
   assert.throws(() => new Taskq({ idempotencyTtlMs: -1 }), { name: 'RangeError' })
-  assert.throws(() => new Taskq({ replyMs: 0 }), { name: 'RangeError' })
+  for (const replyMs of [0, 2 ** 31]) assert.throws(() => new Taskq({ replyMs }), { name: 'RangeError' })
 })
 
 test('a task whose confirmation is lost is named, and stored once when it is enqueued again', async () => {
