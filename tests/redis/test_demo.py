@@ -87,7 +87,9 @@ def test_receipts_are_left_out_with_a_reason(monkeypatch, tmp_path):
 def test_the_service_for_receipts_passes_its_own_tests():
     if build.missing() and not os.environ.get("CI"):
         pytest.skip(build.missing())
-    done = subprocess.run(["node", "--test", "--test-reporter=tap"], cwd=receipts.SERVICE, capture_output=True, text=True)
+    done = subprocess.run(
+        ["node", "--test", "--test-reporter=tap"], cwd=receipts.SERVICE, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "# pass 3\n" in done.stdout
 
