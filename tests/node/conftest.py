@@ -60,6 +60,12 @@ def open_gate(ledger_client):
 
 
 @pytest.fixture
+def close_gate(ledger_client):
+    """Give a function that stops the tasks that come to a gate from now on."""
+    return lambda gate: ledger_client.delete(f"gate:{gate}")
+
+
+@pytest.fixture
 def start_node(redis_server, inspector, tmp_path):
     """Give a function that starts a worker in Node.js, and returns when it serves."""
     started = []

@@ -54,7 +54,7 @@ const actions = {
     return handles.map(({ id }, place) => [id, json.stringify(calls[place][0])])
   },
   script: ({ name }) => scripts.load(name).sha,
-  check: ({ name, value }) => names[name](value) === value,
+  check: ({ name, value }) => names[name](value),
   delays({ cases }) {
     return cases.map(([attempt, random, policy]) => retry.RetryPolicy.parse(policy).delayMs(attempt, random))
   },

@@ -32,9 +32,10 @@ const work = (context, number, failures) => failUntil(context, typeof failures =
 const tasks = {
   'border.work': work,
   'border.node_only': work,
-  'border.hold': async ({ attempt }, gate) => {
+  'border.hold': async ({ attempt }, gate, then) => {
     const deadline = Date.now() + 30_000
     while (!(await ledger.exists(`gate:${gate}`)) && Date.now() < deadline) await sleep(5)
+    if (then === 'bury') throw new Bury('bad card', 'declined')
     return { by: 'node', attempt }
   },
   'border.step': async ({ attempt }, milliseconds) => {
