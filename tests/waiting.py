@@ -8,8 +8,11 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+#: Seconds that the rest of what runs on a machine may add to whatever is timed. What goes wrong takes longer.
+SLACK = 2.0
 
-def wait_until(condition: Callable[[], T], timeout: float = 10.0, what: str = "") -> T:
+
+def wait_until(condition: Callable[[], T], timeout: float = 30.0, what: str = "") -> T:
     """Return the first true result of `condition`, or fail after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     pause = 0.001

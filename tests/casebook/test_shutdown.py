@@ -17,12 +17,12 @@ from tests.casebook import jobs
 from tests.processes import ROOT, WorkerProcess, children_of, is_alive, task_processes
 from tests.redis.jobs import add, hold, note
 from tests.rules import check_rules
-from tests.waiting import wait_until
+from tests.waiting import SLACK, wait_until
 
 #: Milliseconds.
 LEASE = 1000
 #: Milliseconds by which a delayed task may be late; whoever missed a wake-up looks again after five seconds.
-LATENESS = 2500
+LATENESS = 3500
 
 
 def test_c20_short_tasks_do_not_wait_behind_a_long_one(start_ready, ended, noted, inspector):
@@ -33,9 +33,9 @@ def test_c20_short_tasks_do_not_wait_behind_a_long_one(start_ready, ended, noted
 
     short = add.enqueue_many([((number,), {}) for number in range(20)])
 
-    records = ended(*short, timeout=5)
+    records = ended(*short)
     check_rules(records)
-    assert max(record.finished_at for record in records) - records[0].head.enqueued_at < 1000
+    assert max(record.finished_at for record in records) - records[0].head.enqueued_at < 1000 + SLACK * 1000
     assert {record.history[0].child.partition(".")[0] for record in records} == {"idle"}
     # Not even with more work than anybody can start does it hold more than that.
     more = hold.enqueue_many([(("b",), {})] * 3)
@@ -91,7 +91,7 @@ def test_c21_what_is_given_back_at_the_end_of_the_grace_has_ended_here_first(sta
 
 
 def test_c22_what_was_claimed_without_an_answer_is_given_back_at_once(start_worker, ended, inspector, proxy):
-    worker = start_worker(lease=10, TASKQ_TEST_URL=proxy.url)
+    worker = start_worker(lease=15, TASKQ_TEST_URL=proxy.url)
     ended(add.enqueue(0))
     proxy.lose_reply_to(scripts.load("claim").sha.encode(), "hang")
     result = add.enqueue(1)
@@ -101,7 +101,7 @@ def test_c22_what_was_claimed_without_an_answer_is_given_back_at_once(start_work
 
     assert worker.stop() == 0
 
-    assert time.monotonic() - started < 1.5
+    assert time.monotonic() - started < 1 + SLACK
     record = inspector.record(result.id)
     assert (record.state, record.attempts) == ("waiting", 0)
 
@@ -126,7 +126,7 @@ def test_c22_a_rolling_restart_loses_nothing_and_makes_nothing_late(start_worker
         oldest = workers.pop(0)
         oldest.signal(signal.SIGTERM)
         try:
-            assert oldest.process.wait(1) == 0
+            assert oldest.process.wait(1 + SLACK) == 0
         except subprocess.TimeoutExpired:
             oldest.kill_group()
             killed += 1

@@ -83,7 +83,7 @@ def test_c35_a_worker_knocks_seldom_while_redis_is_away_and_resumes_by_itself(st
     assert 0 < proxy.opened - before < 50
 
     proxy.target = there
-    works(timeout=5)
+    works()
     assert worker.children() == children
     assert worker.stop() == 0
 

@@ -96,7 +96,7 @@ def is_ready(inspector, name):
 def ended(inspector):
     """Give a function that waits until tasks have ended and returns their records."""
 
-    def wait_for(*results, timeout=15):
+    def wait_for(*results, timeout=30):
         ids = [result.id for result in results]
 
         def all_ended():
@@ -112,7 +112,7 @@ def ended(inspector):
 def noted(notes):
     """Give a function that waits until lines are noted."""
 
-    def wait_for(*lines, timeout=15):
+    def wait_for(*lines, timeout=30):
         wait_until(lambda: set(lines) <= set(notes()), timeout, f"{lines} noted")
 
     return wait_for
@@ -122,7 +122,7 @@ def noted(notes):
 def works(ended):
     """Give a function that checks that tasks still run."""
 
-    def check(timeout=10):
+    def check(timeout=30):
         assert [record.state for record in ended(jobs.add.enqueue(1), timeout=timeout)] == ["succeeded"]
 
     return check

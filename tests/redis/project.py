@@ -14,7 +14,7 @@ from tests.settings import TASKS as _TASKS
 DEBUG = os.environ.get("TASKQ_TEST_DEBUG") == "1"
 
 _options = {**_TASKS["default"]["OPTIONS"], "lease_seconds": float(os.environ.get("TASKQ_TEST_LEASE", "3"))}
-TASKS = {"default": {**_TASKS["default"], "QUEUES": ["default", "mail"], "OPTIONS": _options}}
+TASKS = {"default": {**_TASKS["default"], "QUEUES": ["default", "mail", "receipts"], "OPTIONS": _options}}
 if os.environ.get("TASKQ_TEST_ALL_QUEUES"):
     TASKS["default"]["QUEUES"] = []
 

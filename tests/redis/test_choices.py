@@ -55,7 +55,7 @@ def test_without_named_queues_it_finds_every_queue_soon_after_its_first_use(star
     start_worker(TASKQ_TEST_ALL_QUEUES="1")
     ended(in_queue(jobs.add, "first").enqueue(1))
 
-    ended(in_queue(jobs.add, "second").enqueue(1), timeout=5)
+    ended(in_queue(jobs.add, "second").enqueue(1))
 
 
 def test_a_child_that_takes_too_much_memory_is_replaced_without_loss(start_worker, ended):
@@ -80,7 +80,7 @@ def test_changed_code_is_run_after_the_children_were_replaced(start_worker, ende
 
     write_version(module, 2)
 
-    wait_until(lambda: not is_alive(child), 15, "the old child ended")
+    wait_until(lambda: not is_alive(child), what="the old child ended")
     wait_until(lambda: notes().count("begin a") == 2)
     jobs.note("go")
     (record,) = ended(running)

@@ -9,7 +9,7 @@ import time
 from tests.processes import is_alive, parent_of
 from tests.redis import jobs
 from tests.rules import check_rules
-from tests.waiting import wait_until
+from tests.waiting import SLACK, wait_until
 
 
 def kill(pid):
@@ -22,21 +22,19 @@ def the_child(worker, other_than=None):
 
 def test_the_task_of_a_killed_child_runs_again_within_a_second(start_worker, ended, noted, notes, inspector):
     result = jobs.hold.enqueue()
-    worker = start_worker("--threads", "2")
+    worker = start_worker("--threads", "2", lease=20)
     noted("begin a")
     child = the_child(worker)
 
     kill(child)
     killed_at = time.time() * 1000
 
-    noted_again = lambda: notes().count("begin a") == 2  # noqa: E731
-    wait_until(noted_again, 2)
+    wait_until(lambda: notes().count("begin a") == 2)
     jobs.note("go")
     (record,) = ended(result)
     assert (record.state, record.attempts) == ("succeeded", 2)
     assert record.history[0].error.reason == "worker lost"
-    assert record.history[0].ended_at - record.history[0].started_at < 3000
-    assert record.last_attempted_at - killed_at < 1000 + 50  # a second and the backoff
+    assert record.last_attempted_at - killed_at < 1000 + 50 + SLACK * 1000  # a second and the backoff
     assert the_child(worker) != child
 
 
@@ -78,15 +76,15 @@ def test_the_children_of_a_killed_supervisor_end_and_another_worker_takes_over_w
     kill(worker.pid)
     killed_at = time.time() * 1000
 
-    wait_until(lambda: not is_alive(child), 2, "the child ended")
-    wait_until(lambda: notes().count("begin a") == 2, 5)
+    wait_until(lambda: not is_alive(child), what="the child ended")
+    wait_until(lambda: notes().count("begin a") == 2)
     jobs.note("go")
     (record,) = ended(result)
     check_rules([record])
     assert (record.state, record.attempts) == ("succeeded", 2)
     assert record.history[0].error.reason == "lease expired"
-    assert record.history[0].ended_at - killed_at < 1000 + 1000
-    assert record.last_attempted_at - killed_at < 1000 + 1000 + 50  # the lease, a second and the backoff
+    assert record.history[0].ended_at - killed_at < 1000 + 1000 + SLACK * 1000
+    assert record.last_attempted_at - killed_at < 1000 + 1000 + 50 + SLACK * 1000  # the lease, a second, the backoff
 
 
 def test_a_child_that_holds_the_interpreter_dies_with_its_supervisor(start_worker, noted):
@@ -97,7 +95,7 @@ def test_a_child_that_holds_the_interpreter_dies_with_its_supervisor(start_worke
 
     kill(worker.pid)
 
-    wait_until(lambda: not is_alive(child), 2, "the child ended")
+    wait_until(lambda: not is_alive(child), 10, "the child ended")
 
 
 def test_a_task_that_holds_the_interpreter_for_four_leases_runs_once(start_worker, ended, notes):
@@ -168,8 +166,8 @@ def test_the_end_of_the_fork_server_loses_nothing(start_worker, ended, noted, no
 
     kill(server)
 
-    wait_until(lambda: not is_alive(child), 5, "the child ended")
-    wait_until(lambda: notes().count("begin a") == 2, 10)
+    wait_until(lambda: not is_alive(child), what="the child ended")
+    wait_until(lambda: notes().count("begin a") == 2)
     jobs.note("go")
     assert [record.state for record in ended(result)] == ["succeeded"]
 

@@ -55,12 +55,12 @@ def test_c19_a_child_that_never_becomes_ready_is_replaced(start_faulty, health, 
     wait_until(lambda: health() and any(health()["children"].values()))
     assert health()["ready"] is False
 
-    wait_until(lambda: health()["ready"], 15)
+    wait_until(lambda: health()["ready"])
 
     assert "wasn't ready after" in log.read_text()
     assert [record.state for record in ended(jobs.add.enqueue(1))] == ["succeeded"]
     process.terminate()
-    assert process.wait(10) == 0
+    assert process.wait(30) == 0
 
 
 def test_c19_a_project_in_which_no_child_can_start_ends_the_worker_with_code_1(start_faulty):
@@ -76,7 +76,7 @@ def test_c19_a_project_that_is_never_loaded_ends_the_worker_with_code_1_and_leav
     wait_until(lambda: health() and not health()["ready"])
     family = wait_until(lambda: children_of(process.pid))
 
-    assert process.wait(15) == 1
+    assert process.wait(30) == 1
     assert "could not be started" in log.read_text()
     wait_until(lambda: not any(map(is_alive, family)), what="all its processes ended")
 
@@ -88,7 +88,7 @@ def test_c19_a_worker_whose_project_is_never_loaded_obeys_and_leaves_nobody(star
 
     process.terminate()
 
-    assert process.wait(5) == 0
+    assert process.wait(30) == 0
     wait_until(lambda: not any(map(is_alive, family)), what="all its processes ended")
     assert "Traceback" not in log.read_text()
 
@@ -111,7 +111,7 @@ def test_what_a_killed_child_had_run_and_not_settled_runs_again_and_is_counted(s
     logged = log.read_text()
     assert logged.count("it may have ended its process") == len(again)
     process.terminate()
-    assert process.wait(10) == 0
+    assert process.wait(30) == 0
 
 
 @pytest.mark.parametrize("fault", ["exception", "thread"])
@@ -120,30 +120,30 @@ def test_c83_a_duty_that_breaks_goes_on_and_health_shows_it(fault, start_faulty,
     process, _ = start_faulty(fault, processes=1)
     noted("begin a")
 
-    wait_until(lambda: all(health()["failures"][name] for name in ("renewal", "presence", "reaper")), 15)
-    wait_until(lambda: health()["ready"], 15)
+    wait_until(lambda: all(health()["failures"][name] for name in ("renewal", "presence", "reaper")))
+    wait_until(lambda: health()["ready"])
 
     jobs.note("go")
     (record,) = ended(result)
     assert (record.state, record.attempts) == ("succeeded", 1)
     process.terminate()
-    assert process.wait(10) == 0
+    assert process.wait(30) == 0
 
 
 def test_c83_a_child_whose_main_loop_breaks_ends_and_is_replaced(start_faulty, health, ended, works):
     result = jobs.hold.enqueue()
     process, log = start_faulty("loop", processes=1)
 
-    wait_until(lambda: "ended with exit code 1" in log.read_text(), 15)
+    wait_until(lambda: "ended with exit code 1" in log.read_text())
 
     jobs.note("go")
     (record,) = ended(result)
     check_rules([record])
     assert record.state == "succeeded"
-    wait_until(lambda: health()["ready"], 15)
+    wait_until(lambda: health()["ready"])
     works()
     process.terminate()
-    assert process.wait(10) == 0
+    assert process.wait(30) == 0
 
 
 def test_c83_a_child_whose_waiting_breaks_waits_again(start_faulty, works):
@@ -154,20 +154,20 @@ def test_c83_a_child_whose_waiting_breaks_waits_again(start_faulty, works):
     assert log.read_text().count("fault in wait") == 1
     assert "ended with exit code" not in log.read_text()
     process.terminate()
-    assert process.wait(10) == 0
+    assert process.wait(30) == 0
 
 
 def test_c83_a_supervisor_whose_main_loop_breaks_ends_with_code_1_and_its_children_with_it(
     start_faulty, health, tmp_path
 ):
     process, log = start_faulty("supervisor", processes=2)
-    wait_until(lambda: health() and health()["ready"], 15)
+    wait_until(lambda: health() and health()["ready"])
     family = task_processes(process.pid)
     assert len(family) == 2
 
     (tmp_path / "break").touch()
 
-    assert process.wait(15) == 1
+    assert process.wait(30) == 1
     assert "fault in watch" in log.read_text()
     wait_until(lambda: not any(map(is_alive, family)), what="its children ended")
 
@@ -175,8 +175,8 @@ def test_c83_a_supervisor_whose_main_loop_breaks_ends_with_code_1_and_its_childr
 def test_c83_a_greeting_that_breaks_does_not_keep_the_worker_from_serving(start_faulty, works):
     process, log = start_faulty("greeting")
 
-    works(timeout=15)
+    works()
 
     assert "ZeroDivisionError" in log.read_text()
     process.terminate()
-    assert process.wait(10) == 0
+    assert process.wait(30) == 0

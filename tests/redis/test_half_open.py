@@ -15,6 +15,7 @@ from tests.broker.helpers import put, record
 from tests.casebook.jobs import hold_or_lose
 from tests.redis.jobs import add, note
 from tests.rules import check_rules
+from tests.waiting import SLACK
 
 #: Seconds after which a blocked wait is given up.
 WAIT = clients.SOCKET_TIMEOUT + clients.LONGEST_WAIT
@@ -31,7 +32,7 @@ def forget_outages():
 def test_one_call_finds_out_and_the_other_idle_connections_are_not_tried(proxy):
     """Five threads of a server each left a connection behind; its peer is gone, and only the first call waits."""
     broker = Broker.from_url(proxy.url, timeout=1)
-    barrier = threading.Barrier(5, timeout=10)
+    barrier = threading.Barrier(5, timeout=30)
     in_threads(5, lambda: (barrier.wait(), broker.ping(), put(broker), barrier.wait()))
     proxy.silence()
     new = record()
@@ -83,7 +84,7 @@ def test_c10_a_worker_finds_out_by_itself_renews_in_time_and_goes_on(
     start_worker, start_ready, ended, noted, notes, inspector, proxy, works
 ):
     """Beside one that would reap what lapses."""
-    lease = 3
+    lease = 4
     result = hold_or_lose.enqueue()
     worker = start_worker("--threads", "2", lease=lease, TASKQ_TEST_URL=proxy.url)
     noted("begin a 1")
@@ -94,7 +95,7 @@ def test_c10_a_worker_finds_out_by_itself_renews_in_time_and_goes_on(
     proxy.silence()
 
     # The wait is given up first, and then the claim: that takes several leases.
-    works(timeout=WAIT + lease / 3 + 2)
+    works(timeout=WAIT + lease / 3 + SLACK)
     record = inspector.record(result.id)
     assert (record.state, record.attempts, "lost a" in notes()) == ("leased", 1, False)
     note("go a")
@@ -116,7 +117,7 @@ def test_a_machine_that_vanished_while_it_waited_delays_the_next_task_by_one_wai
     results = []
     for number in range(3):
         results.append(add.enqueue(number))
-        ended(*results, timeout=clients.LONGEST_WAIT + 1.5)
+        ended(*results, timeout=clients.LONGEST_WAIT + SLACK)
 
     records = ended(*results)
     check_rules(records)

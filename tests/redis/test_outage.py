@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tests.redis import jobs
-from tests.waiting import wait_until
+from tests.waiting import SLACK, wait_until
 
 
 def test_c35_a_worker_waits_for_redis_at_its_start(own_server, start_worker, ended):
@@ -38,7 +38,7 @@ def test_c35_a_worker_without_redis_ends_within_a_second(state, own_server, star
     worker.signal(signal.SIGTERM)
 
     assert worker.wait() == 0
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 1 + SLACK
 
 
 def test_a_finished_task_is_settled_when_redis_is_back(own_server, start_worker, ended, noted, notes):
@@ -83,5 +83,5 @@ def test_c10_a_task_hears_when_an_outage_outlasts_its_lease(own_server, start_wo
 
     own_server.stop()
 
-    noted("lost", timeout=5)
+    noted("lost")
     assert worker.process.poll() is None

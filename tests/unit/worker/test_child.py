@@ -17,7 +17,7 @@ from django_taskq.worker.pool import Inbox
 from django_taskq.worker.process import Child, Stop
 from django_taskq.worker.settings import Settings
 from tests.unit.worker.fakes import FakeApplication, FakeBroker, make_lease
-from tests.waiting import wait_until
+from tests.waiting import SLACK, wait_until
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_a_finished_task_is_settled_at_once_though_another_runs_on(start):
     start(FakeApplication(broker, body))
     wait_until(lambda: settled(broker) == ["id2"])
 
-    assert time.monotonic() - ended[0] < 0.1
+    assert time.monotonic() - ended[0] < SLACK
     go.set()
 
 
@@ -116,7 +116,7 @@ def test_it_claims_when_the_next_record_is_due_though_nothing_wakes_it(start):
 
     broker.ready.append(make_lease(1))
 
-    wait_until(lambda: settled(broker) == ["id1"], 2)
+    wait_until(lambda: settled(broker) == ["id1"], SLACK)
 
 
 def test_a_marker_that_it_cannot_answer_is_armed_again(start):
@@ -270,7 +270,7 @@ def test_its_loop_moves_while_all_slots_are_busy(start):
     wait_until(lambda: len(board.leases()) == 2)
     before = board.loops
 
-    wait_until(lambda: board.loops > before + 1, 5)
+    wait_until(lambda: board.loops > before + 1)
 
     go.set()
 
@@ -358,4 +358,4 @@ def test_what_one_thread_does_the_main_loop_hears_of_in_time(start):
     broker.ready.append(make_lease(3))
     begun = time.monotonic()
     wait_until(lambda: "id3" in settled(broker))
-    assert time.monotonic() - begun < 0.5
+    assert time.monotonic() - begun < SLACK
