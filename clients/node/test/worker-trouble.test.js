@@ -30,6 +30,8 @@ after(async () => {
 const enqueue = (...task) => workers.taskq.enqueue(...task)
 const state = async (id) => (await workers.taskq.result(id)).state
 const run = (id) => server.redis.hgetall(`{taskq}:run:${id}`)
+/** Whether a client waits in BZPOPMIN. */
+const isBlocked = async () => / flags=b /.test(await server.redis.client('LIST'))
 const through = () => workers.connect(line.url)
 
 /** Return a task that shows its context, and runs until its signal is aborted, which it heeds. */
@@ -161,7 +163,9 @@ test('nothing is reaped for a third of a lease after a start, and for one lease 
   await workers.ended(first.id, 'waiting')
   assert.ok(performance.now() - begun >= 250)
   await server.down()
+  const down = performance.now()
   await until(() => worker.log.with('trying again').length === 1)
+  await until(() => performance.now() - down > 900) // its reaper has asked as well
   await server.up()
   const back = performance.now()
   await workers.flush()
@@ -234,6 +238,31 @@ test('a worker that stops claims no more, waits for what runs, and wakes another
   gate.open()
   assert.deepEqual(await worker.done, { forced: false })
   assert.deepEqual([await state(id), await state(left.id)], ['succeeded', 'waiting'])
+})
+
+test('a worker that stops waits for no work beside what still runs', async () => {
+  await enqueue('wait')
+  const gate = new Gate()
+  const worker = workers.start({ wait: () => gate.passed }, { concurrency: 2 })
+  await until(isBlocked)
+  const begun = performance.now()
+  worker.stop()
+  await until(async () => !(await isBlocked()))
+  assert.ok(performance.now() - begun < 2_000)
+  gate.open()
+})
+
+test('a worker that is woken with no place free wakes another', async () => {
+  const gate = new Gate()
+  const begun = new Gate()
+  workers.start({ wait: () => (begun.open(), gate.passed) }, { concurrency: 1 })
+  await enqueue('wait', [], { delayMs: 100 })
+  await begun.passed
+  // The wait that stood when the task was due stands still.
+  assert.equal(await isBlocked(), true)
+  await enqueue('wait')
+  await until(async () => !(await isBlocked()) && (await server.redis.exists('{taskq}:queue:default:wake')) === 1)
+  gate.open()
 })
 
 test('a worker that stops now gives back what runs with its attempt, after its signal said so', async () => {
