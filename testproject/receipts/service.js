@@ -15,4 +15,4 @@ async function render([receipt]) {
 const worker = new Worker(taskq, { queues: ['receipts'], tasks: { 'receipts.render': render } })
 const { forced } = await worker.run({ signals: true })
 await taskq.close()
-process.exitCode = forced ? 5 : 0
+process.exit(forced ? 5 : 0) // or a task that doesn't heed its signal would run on
