@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from django_taskq.broker.broker import Broker
 
 
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Show what tests have measured that are marked for it."""
+    for report in terminalreporter.getreports("passed"):
+        if report.when == "call" and "shown" in report.keywords:
+            terminalreporter.section(report.nodeid)
+            terminalreporter.write(report.capstdout)
+
+
 def _require(name: str, binary: str | None) -> str:
     """Return the binary, or skip; where CI runs nothing is skipped for want of a server."""
     if binary is None or not os.path.exists(binary):
