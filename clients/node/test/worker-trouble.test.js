@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, afterEach, before, beforeEach, test } from 'node:test'
 
-import { BrokerError, CancelRequested, ConfigurationError, LeaseLost, WorkerStopped } from '../dist/index.js'
+import { BrokerError, BrokerUnavailable, CancelRequested, ConfigurationError, LeaseLost, WorkerStopped } from '../dist/index.js'
 import { Proxy as Line, Server, until } from './server.js'
 import { Gate, loseReply, SOON, Workers } from './workers.js'
 
@@ -33,6 +33,16 @@ const run = (id) => server.redis.hgetall(`{taskq}:run:${id}`)
 /** Whether a client waits in BZPOPMIN. */
 const isBlocked = async () => / flags=b /.test(await server.redis.client('LIST'))
 const through = () => workers.connect(line.url)
+
+/** Return a queue for a worker between which and Redis something stands. */
+function meddled(meddle) {
+  const taskq = workers.connect()
+  const broker = taskq.broker.sibling(5_000)
+  const exchange = broker.exchange.bind(broker)
+  broker.exchange = async (settlements, claim) => meddle(() => exchange(settlements, claim), settlements, claim)
+  taskq.broker.sibling = () => broker
+  return taskq
+}
 
 /** Return a task that shows its context, and runs until its signal is aborted, which it heeds. */
 function heeding() {
@@ -289,25 +299,55 @@ test('what does not heed its signal is given back when the grace is over', async
   assert.deepEqual([(await run(id)).state, (await run(id)).attempts], ['waiting', '0'])
 })
 
+test('what a claim brings when its worker has been told to stop goes back', async () => {
+  const { id } = await enqueue('wait')
+  const claimed = new Gate()
+  const gate = new Gate()
+  const worker = workers.start({ wait: () => assert.fail('it ran') }, {
+    taskq: meddled(async (exchange) => {
+      const answer = await exchange()
+      if (answer.claimed?.leases.length) {
+        claimed.open()
+        await gate.passed
+      }
+      return answer
+    }),
+  })
+  await claimed.passed
+  worker.stop()
+  gate.open()
+  assert.deepEqual(await worker.done, { forced: false })
+  assert.deepEqual([(await run(id)).state, (await run(id)).attempts], ['waiting', '0'])
+})
+
+test('what a claim leased whose answer was lost goes back when its worker is told to stop', async () => {
+  const { id } = await enqueue('wait')
+  const worker = workers.start({ wait: () => assert.fail('it ran') }, {
+    taskq: meddled(async (exchange) => {
+      const answer = await exchange()
+      if (!answer.claimed?.leases.length || worker.isTold) return answer
+      worker.isTold = true
+      worker.stop()
+      throw new BrokerUnavailable('the answer was lost', true)
+    }),
+  })
+  assert.deepEqual(await worker.done, { forced: false })
+  assert.deepEqual([(await run(id)).state, (await run(id)).attempts], ['waiting', '0'])
+})
+
 test('a worker whose own loop fails gives back what runs, and its run rejects', async () => {
   const { id } = await enqueue('wait')
   const { begun, task } = heeding()
-  const taskq = workers.connect()
-  const broker = taskq.broker.sibling(5_000)
-  const broken = Object.create(broker, {
-    exchange: { value: (settlements, claim) => (broken.fails ? fail() : broker.exchange(settlements, claim)) },
+  let fails = false
+  const worker = workers.start({ wait: task }, {
+    taskq: meddled((exchange) => {
+      if (!fails) return exchange()
+      fails = false
+      throw new TypeError('a fault of ours')
+    }),
   })
-  const fail = () => {
-    broken.fails = false
-    throw new TypeError('a fault of ours')
-  }
-  for (const name of ['renew', 'ping', 'queues', 'expired', 'heartbeat', 'wait', 'stopWaiting', 'arm', 'close']) {
-    broken[name] = (...args) => broker[name](...args)
-  }
-  taskq.broker.sibling = () => broken
-  const worker = workers.start({ wait: task }, { taskq })
   await begun
-  broken.fails = true
+  fails = true
   await enqueue('other')
   await assert.rejects(worker.done, /a fault of ours/)
   assert.deepEqual([(await run(id)).state, (await run(id)).attempts], ['waiting', '0'])
@@ -315,14 +355,10 @@ test('a worker whose own loop fails gives back what runs, and its run rejects', 
 
 test('a settlement that Redis refuses holds up no other', async () => {
   const ids = (await workers.taskq.enqueueMany(['bad', 'good', 'good'].map((name) => ({ name })))).map(({ id }) => id)
-  const taskq = workers.connect()
-  const broker = taskq.broker
-  taskq.broker.sibling = () => broker
-  const exchange = broker.exchange.bind(broker)
-  broker.exchange = async (settlements, claim) => {
+  const taskq = meddled((exchange, settlements) => {
     if (settlements.some(({ lease }) => lease.id === ids[0])) throw new BrokerError('ERR refused')
-    return exchange(settlements, claim)
-  }
+    return exchange()
+  })
   const worker = workers.start({ bad: () => 1, good: () => 2 }, { taskq, burst: true })
   await worker.done
   assert.deepEqual(await Promise.all(ids.map(state)), ['leased', 'succeeded', 'succeeded'])

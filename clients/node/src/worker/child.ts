@@ -43,6 +43,8 @@ export class Child {
   #news: News = { ended: [], woken: null }
   #running = 0
   #isStopping = false
+  /** Whether Redis is tried once more, also when it didn't answer just now. */
+  #asksAgain = false
   /** The queue whose marker was popped and not followed by a claim yet. */
   #marker: string | null = null
   /** When Redis may be tried again. */
@@ -66,7 +68,7 @@ export class Child {
       this.#hear()
       this.#claims.lookAtClock()
       if (this.#claims.isStale) this.stop()
-      if (now() >= this.#resumeAt) await this.#talk()
+      if (this.#asksAgain || now() >= this.#resumeAt) await this.#talk()
       if (this.#isDone) return
       await this.#bell.wait(this.#patience())
       await turn()
@@ -76,7 +78,7 @@ export class Child {
   /** Claim no more, and end when all that runs has ended. */
   stop(): void {
     if (this.#isStopping) return
-    this.#isStopping = true
+    this.#isStopping = this.#asksAgain = true
     this.#waiter.stop()
     this.#claims.leave()
     this.#bell.ring()
@@ -101,13 +103,15 @@ export class Child {
 
   get #isDone(): boolean {
     if (!this.#isStopping || this.#running > 0 || this.#outbox.length > 0) return false
+    if (!this.#claims.isUnderWay && this.#marker === null) return true
     // While Redis is away nobody waits for the answer to a claim: what it may have leased lapses.
-    return this.#outage.lasts(PART) || !(this.#claims.isUnderWay || this.#marker !== null)
+    return this.#outage.lasts(PART) && !this.#asksAgain
   }
 
   /** Return the ms that the loop may wait for news. */
   #patience(): number {
     const moment = now()
+    if (this.#asksAgain) return 0
     if (this.#resumeAt > moment) return this.#resumeAt - moment
     const isBusy = this.#outbox.length > 0 || this.#claims.isUnderWay || this.#marker !== null || this.#wanted > 0
     return isBusy ? 0 : Math.max(0, this.#claims.dueAt - moment)
@@ -136,6 +140,7 @@ export class Child {
 
   /** Tell Redis what has ended and ask it for work, or wait until it answers again. */
   async #talk(): Promise<void> {
+    this.#asksAgain = false
     try {
       await this.#exchange()
       if (this.#marker !== null) {

@@ -44,7 +44,7 @@ export class Context {
   }
 
   /**
-   * Aborted when this attempt shall end: `TaskTimeout`, `LeaseLost`, `CancelRequested` or `WorkerStopped` is its reason.
+   * Aborted when this attempt shall end; `TaskTimeout`, `LeaseLost`, `CancelRequested` or `WorkerStopped` is why.
    */
   get signal(): AbortSignal {
     return this.#run.signal

@@ -8,7 +8,7 @@ import type { Log } from './settings.js'
 /** Ms to wait after an unexpected failure. */
 const PAUSE_AFTER_FAILURE_MS = 1_000
 
-/** Calls `work`, which resolves to the ms until it wants to be called again. What it throws is logged, and it goes on. */
+/** Calls `work`, which resolves to the ms until it is to be called again. What it throws is logged, and it goes on. */
 export class Duty {
   readonly name: string
   /** How often it failed, for another reason than that Redis was away. */

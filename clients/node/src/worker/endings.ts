@@ -37,7 +37,13 @@ export interface Wish {
 }
 
 /** Decide what follows a failed attempt: the one place where that is decided. */
-export function failed(lease: Lease, envelope: Envelope, error: AttemptError, wish: Wish = {}, lapsed = false): Settlement {
+export function failed(
+  lease: Lease,
+  envelope: Envelope,
+  error: AttemptError,
+  wish: Wish = {},
+  lapsed = false,
+): Settlement {
   const byPolicy = decide(lease.attempt, envelope.maxAttempts, envelope.backoff, Math.random())
   const json = errorJson(error)
   if (byPolicy === null || wish.isLast) return bury(lease, json, lapsed, envelope.resultTtlMs)

@@ -13,10 +13,14 @@ const FOLDER = new URL('.', import.meta.url).href
 export function describe(thrown: unknown, reason = ''): AttemptError {
   return {
     error: attempted(() => kindOf(thrown), 'Error'),
-    message: attempted(() => (thrown instanceof Error ? String(thrown.message) : inspect(thrown)), "(it can't be shown)"),
+    message: attempted(() => messageOf(thrown), "(it can't be shown)"),
     traceback: attempted(() => stackOf(thrown), "(its stack can't be shown)"),
     reason: attempted(() => String(reason), ''),
   }
+}
+
+function messageOf(thrown: unknown): string {
+  return thrown instanceof Error ? String(thrown.message) : inspect(thrown)
 }
 
 function attempted(step: () => string, otherwise: string): string {

@@ -75,7 +75,8 @@ export class Reaper {
     const settlements = ends.filter((end) => end !== null)
     const { words } = await this.#broker.exchange(settlements, null)
     settlements.forEach(({ lease }, index) => {
-      if (words[index] === 'DONE') this.#settings.log.warn(`The lease of ${lease.id} has lapsed; its attempt has failed`)
+      if (words[index] !== 'DONE') return
+      this.#settings.log.warn(`The lease of ${lease.id} has lapsed; its attempt has failed`)
     })
     return leases.filter((_, index) => ends[index] === null).map(({ id }) => id)
   }

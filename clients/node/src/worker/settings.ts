@@ -68,7 +68,9 @@ const KNOWN = new Set(['queues', 'tasks', 'name', ...Object.keys(DEFAULTS)])
 /** Return the settings that options stand for; throws TypeError, RangeError or `InvalidName` for what can't be. */
 export function readSettings(options: WorkerOptions): Settings {
   const unknown = Object.keys(options).find((name) => !KNOWN.has(name))
-  if (unknown !== undefined) throw new TypeError(`Worker has no option '${unknown}'; it takes ${[...KNOWN].join(', ')}.`)
+  if (unknown !== undefined) {
+    throw new TypeError(`Worker has no option '${unknown}'; it takes ${[...KNOWN].join(', ')}.`)
+  }
   const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined))
   const settings = { ...DEFAULTS, name: defaultName(), ...given } as Required<WorkerOptions>
   checkNumber('concurrency', settings.concurrency, 1, MOST_TASKS)
