@@ -1,4 +1,4 @@
-// The size of functions, as CONTRIBUTING.md has it for all that is written here; tests/unit/test_size.py looks at files.
+// The size of functions, as CONTRIBUTING.md has it for all that is written; tests/unit/test_size.py looks at files.
 import assert from 'node:assert/strict'
 import { readFileSync, readdirSync } from 'node:fs'
 import test from 'node:test'

@@ -217,7 +217,8 @@ test('a result that is too large or no JSON is a failed attempt that says so', a
   const odd = await enqueue('odd', [], { maxAttempts: 1 })
   await workers.drain({ large: () => 'é'.repeat(600), odd: () => ({ at: [new Date()] }) }, { taskq })
   const [tooLarge] = (await workers.ended(large.id, 'dead')).errors
-  const said = 'The result of large takes 1213 bytes, and max_payload_bytes is 1000. Store it elsewhere and return a reference.'
+  const said =
+    'The result of large takes 1213 bytes, and max_payload_bytes is 1000. Store it elsewhere and return a reference.'
   assert.equal(tooLarge.message, said)
   const [noJson] = (await workers.ended(odd.id, 'dead')).errors
   assert.match(noJson.message, /^Unsupported type: The result of odd\['at'\]\[0\] is a Date/)
@@ -255,7 +256,8 @@ test('a worker runs once', async () => {
 
 test('what a worker can not be is refused when it is made', () => {
   const good = { queues: ['a'], tasks: {} }
-  const refused = (wrong) => assert.throws(() => new Worker(workers.taskq, { ...good, ...wrong }), JSON.stringify(wrong))
+  const made = (wrong) => new Worker(workers.taskq, { ...good, ...wrong })
+  const refused = (wrong) => assert.throws(() => made(wrong), JSON.stringify(wrong))
   for (const wrong of [
     { queue: 'a' }, { queues: [] }, { queues: 'a' }, { queues: ['a:b'] }, { tasks: { a: 1 } }, { tasks: null },
     { concurrency: 0 }, { concurrency: 1.5 }, { leaseMs: 249 }, { leaseMs: 86_400_001 }, { shutdownMs: -1 },
