@@ -92,8 +92,10 @@ def start_python(redis_server, inspector, tmp_path):
     def start(name="python", *arguments, lease=3, ready=True, options=(), **variables):
         options = json.dumps({"lease_seconds": lease, **dict(options)})
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "TASKQ_TEST_OPTIONS": options, **variables}
-        if "--processes" not in arguments:
-            arguments = ("--processes", "1", *arguments)
+        # One that serves whatever there is looks for new queues now and then only.
+        for option, value in (("--processes", "1"), ("-q", "default")):
+            if option not in arguments:
+                arguments = (option, value, *arguments)
         log = tmp_path / f"{name}-{len(started)}.log"
         started.append(WorkerProcess(("--name", name, *arguments), environment, log, settings="tests.node.project"))
         if ready:
