@@ -138,9 +138,9 @@ def _begins_to_write(connection: Any) -> bool:
 
 def load_tasks() -> None:
     """Import where tasks are mostly declared. What fails is said by whoever needs it."""
-    for config in apps.get_app_configs():
+    for module in registry.modules():
         with contextlib.suppress(Exception):
-            import_module(f"{config.name}.tasks")
+            import_module(module)
 
 
 def check_names(app_configs: Iterable[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
@@ -163,7 +163,7 @@ def check_remote_queues(app_configs: Iterable[AppConfig] | None = None, **kwargs
     return [
         Warning(
             f"The remote task {task.wire_name!r} is in the queue {task.queue_name!r}, as tasks are that run here.",
-            hint="Give it a queue of its own, and leave that to its workers: runtaskworker --exclude-queues.",
+            hint="Give it a queue of its own, which workers here then leave to the program that works on it.",
             obj=task.module_path,
             id="django_taskq.W004",
         )

@@ -7,6 +7,9 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 
+from django.apps import apps
+from django.conf import settings
+
 from .compat import Task, base
 
 logger = logging.getLogger("django_taskq")
@@ -48,6 +51,15 @@ def find(name: str, path: str | None = None) -> Task | None:
         if task is None and found is not None:
             raise NotATask(f"{path} is no task.")
     return task
+
+
+def modules() -> list[str]:
+    """Return where tasks are mostly declared, whether there is such a module or not: `tasks` of each app and of the
+    project's own package, which needn't be an app.
+    """
+    packages = [config.name for config in apps.get_app_configs()]
+    project, dot, _ = str(getattr(settings, "ROOT_URLCONF", "")).partition(".")
+    return [f"{package}.tasks" for package in dict.fromkeys([*packages, project] if dot else packages)]
 
 
 def tasks() -> list[Task]:

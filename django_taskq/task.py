@@ -172,6 +172,13 @@ def unchecked(kind: type[T], values: Mapping[str, Any]) -> T:
     return made
 
 
+def remote_queues(backend: str) -> set[str]:
+    """Return the queues in which, of all tasks that are declared for a backend, only remote ones are."""
+    tasks = [task for task in registry.tasks() if task.backend == backend]
+    remote = {task.queue_name for task in tasks if isinstance(task, RemoteTask)}
+    return remote - {task.queue_name for task in tasks if not isinstance(task, RemoteTask)}
+
+
 def as_background(task: Task) -> BackgroundTask[..., Any]:
     """Return a task with a policy; a stock one gets the default."""
     if isinstance(task, BackgroundTask):

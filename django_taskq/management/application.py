@@ -29,11 +29,12 @@ def connect(alias: str, verbosity: int = 1) -> Application:
 
 
 def load_project() -> None:
-    """Set Django up, unless it is, and import the `tasks` module of every app that has one."""
+    """Set Django up, unless it is, and import the modules that declare tasks."""
     if not apps.ready:
         django.setup()
-    for config in apps.get_app_configs():
-        name = f"{config.name}.tasks"
+    from .. import registry
+
+    for name in registry.modules():
         try:
             if find_spec(name) is not None:
                 import_module(name)

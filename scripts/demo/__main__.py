@@ -161,7 +161,7 @@ class Demo:
         for command in (["migrate", "--verbosity", "0"], ["seed_shop"]):
             run_to_end(self._manage(*command), PROJECT, self._env)
         name = f"{socket.gethostname()}-{os.getpid()}"
-        flags = ["--no-reload", "--name", name, "--shutdown-timeout", "5", "--exclude-queues", "receipts"]
+        flags = ["--no-reload", "--name", name, "--shutdown-timeout", "5"]
         workers = [self._run("worker", self._manage("runtaskworker", *flags))]
         if not self.no_receipts:
             workers.append(self._run("node", receipts.COMMAND, receipts.SERVICE))

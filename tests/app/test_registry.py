@@ -121,3 +121,17 @@ def first(): ...
 
 
 def second(): ...
+
+
+@pytest.mark.parametrize(
+    ("urls", "package"), [("shop.config.urls", "shop.tasks"), ("urls", None), (None, None), ("django_taskq.urls", None)]
+)
+def test_tasks_are_looked_for_in_each_app_and_in_the_package_of_the_project(settings, urls, package):
+    settings.ROOT_URLCONF = urls
+
+    modules = registry.modules()
+
+    assert "django_taskq.tasks" in modules
+    assert len(modules) == len(set(modules))
+    assert ("shop.tasks" in modules) == (package is not None)
+    assert "urls.tasks" not in modules

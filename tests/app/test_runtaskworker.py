@@ -6,9 +6,9 @@ import pytest
 from django.core.management import CommandError, call_command, load_command_class
 from django.db import OperationalError, connection
 
-from django_taskq import tables
+from django_taskq import background, registry, tables
 from django_taskq.compat import task_backends
-from django_taskq.management.commands.runtaskworker import check_settings, start_line
+from django_taskq.management.commands.runtaskworker import check_settings, make_settings, start_line
 from django_taskq.models import TaskRecord
 from django_taskq.worker.settings import Settings
 
@@ -70,7 +70,39 @@ def test_any_queue_may_be_served_where_the_backend_lists_none(run):
 def test_a_worker_with_nothing_to_serve_is_refused(run, arguments):
     text = run(*arguments, QUEUES=["default"])
 
-    assert text == "--exclude-queues leaves no queue to serve: it names all of default."
+    assert text.startswith("No queue is left to serve of default: each is named by --exclude-queues")
+
+
+def charge(order_id): ...
+def render(order_id): ...
+
+
+@pytest.fixture
+def remote(monkeypatch, settings):
+    """Give a project with a remote task in a queue of its own, and another beside a task that runs here."""
+    monkeypatch.setattr(registry, "_declared", {})
+    settings.TASKS = {"default": {"BACKEND": PATH, "QUEUES": ["default", "receipts"]}}
+    background(name="labels", remote=True)(render)
+    background(charge)
+    background(name="receipts", queue_name="receipts", remote=True)(render)
+
+
+@pytest.mark.parametrize(("arguments", "excluded"), [([], {"receipts"}), (["-q", "receipts"], set())])
+def test_a_queue_of_remote_tasks_is_left_alone_unless_it_is_named(remote, arguments, excluded):
+    made = make_settings(task_backends["default"], False, vars(parse(*arguments)))
+
+    assert made.excluded == excluded
+    shown = start_line(made, task_backends["default"])
+    assert ("default (left to the programs that work on remote tasks: receipts). " in shown) == bool(excluded)
+
+
+def test_a_worker_with_remote_tasks_only_is_refused_with_the_way_out(run, remote):
+    text = run(QUEUES=["receipts"])
+
+    assert text.startswith(
+        "No queue is left to serve of receipts: each is named by --exclude-queues, or has only remote"
+    )
+    assert "--queues" in text
 
 
 @pytest.mark.parametrize(

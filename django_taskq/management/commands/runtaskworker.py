@@ -21,8 +21,10 @@ from django.db import connections, router
 from ...backend import RedisBackend
 from ...broker.keys import NAME_BYTES, check_queue_name, check_worker_name
 from ...broker.urls import mask_url
+from ...checks import load_tasks
 from ...compat import DEFAULT_TASK_BACKEND_ALIAS, task_backends
 from ...conf import did_you_mean
+from ...task import remote_queues
 from ...worker.settings import Settings
 from ...worker.supervisor import ExitCode, Supervisor
 from ..application import connect
@@ -102,11 +104,14 @@ class Command(BaseCommand):
 def make_settings(backend: RedisBackend, reloads: bool, options: dict[str, Any]) -> Settings:
     """Return what the arguments say."""
     megabytes = options["max_memory"]
+    load_tasks()
+    # It could only take remote tasks and give them back later.
+    others = () if options["queues"] else remote_queues(backend.alias)
     return Settings(
         name=options["name"] or default_name(),
         lease=backend.conf.lease_seconds,
         queues=options["queues"] or listed_queues(backend),
-        excluded=frozenset(options["exclude_queues"]),
+        excluded=frozenset((*options["exclude_queues"], *others)),
         processes=options["processes"] or (1 if reloads else min(usable_cpus(), DEFAULT_PROCESSES)),
         threads=options["threads"],
         coroutines=options["coroutines"],
@@ -142,7 +147,8 @@ def _queue_problem(settings: Settings, listed: tuple[str, ...], alias: str) -> s
             where = f"QUEUES of TASKS[{alias!r}] ({', '.join(listed)})"
             return f"{name!r} isn't in {where}.{did_you_mean(name, listed)}"
     if settings.queues and not settings.served:
-        return f"--exclude-queues leaves no queue to serve: it names all of {', '.join(settings.queues)}."
+        why = "each is named by --exclude-queues, or has only remote tasks"
+        return f"No queue is left to serve of {', '.join(settings.queues)}: {why}. --queues names what to serve."
     return None
 
 
@@ -180,6 +186,8 @@ def start_line(settings: Settings, backend: RedisBackend) -> str:
     queues = ", ".join(settings.served) or "all that are used"
     if not settings.queues and settings.excluded:
         queues += f" but {', '.join(sorted(settings.excluded))}"
+    if others := sorted(settings.excluded & remote_queues(backend.alias)):
+        queues += f" (left to the programs that work on remote tasks: {', '.join(others)})"
     # Each thread has a connection, and one more that waits for work in turn with them; the coroutines of a child share
     # one, and so do its rows.
     each = settings.processes * (settings.threads + 2)
