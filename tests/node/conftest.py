@@ -43,7 +43,7 @@ def ledger(ledger_client):
 def begun(ledger):
     """Give a function that waits until tasks run, and returns their last runs."""
 
-    def wait_for(*ids, timeout=15):
+    def wait_for(*ids, timeout=30):
         def all_begun():
             runs = ledger().runs
             return all(task_id in runs for task_id in ids) and [runs[task_id][-1] for task_id in ids]
@@ -132,7 +132,7 @@ def hand(start_hand):
 def ended(inspector):
     """Give a function that waits until tasks have ended and returns their records, in the order of their ids."""
 
-    def wait_for(*ids, timeout=20):
+    def wait_for(*ids, timeout=30):
         def all_ended():
             records = inspector.records(ids)
             return all(record and record.state in ENDED for record in records) and records

@@ -38,14 +38,14 @@ class NodeProcess:
     def signal(self, number):
         self.process.send_signal(number)
 
-    def wait(self, timeout=15):
+    def wait(self, timeout=30):
         """Return the exit code."""
         try:
             return self.process.wait(timeout)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"the process didn't end:\n{self.log}") from None
 
-    def stop(self, timeout=15):
+    def stop(self, timeout=30):
         self.signal(signal.SIGTERM)
         return self.wait(timeout)
 

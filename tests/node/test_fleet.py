@@ -56,8 +56,10 @@ def drain(inspector, ids, foreign):
         scheduled = {record_id for record_id, _ in inspector.listing("default", "scheduled")}
         for record_id in scheduled & foreign:
             counts[record_id] += inspector.broker.promote(record_id) == "DONE"
-        depths = inspector.counts(["default"])["default"]
-        return not (depths.ready or depths.scheduled or depths.leased)
+        with inspector.broker.client.pipeline() as at_once:
+            for place in ("ready", "scheduled", "leased"):
+                at_once.zcard(f"{{taskq}}:queue:default:{place}")
+            return not any(at_once.execute())
 
     wait_until(is_drained, 120, f"{len(ids)} tasks are done")
     return counts

@@ -13,7 +13,7 @@ from tests.rules import check_rules
 from tests.waiting import wait_until
 
 #: Milliseconds by which a delayed task may be late; whoever missed a wake-up looks again after five seconds.
-LATENESS = 1500
+LATENESS = 3500
 
 EITHER = pytest.mark.parametrize("language", [PYTHON, NODE])
 
@@ -79,7 +79,7 @@ def test_a_delayed_task_never_runs_before_its_time_and_needs_no_other_to_be_enqu
     late = [runs[record.id].began_at - record.head.enqueued_at - delays[record.id] for record in records]
     assert min(late) >= 0
     assert max(late) < LATENESS
-    assert sorted(late)[len(late) // 2] < 100
+    assert sorted(late)[len(late) // 2] < 500
 
 
 @EITHER

@@ -1,0 +1,142 @@
+"""Whoever is woken sees to it that nothing waits for nobody, also where the others are of another language."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.broker.helpers import envelope, now, record
+from tests.node.ledger import NODE, PYTHON
+from tests.rules import check_rules
+from tests.waiting import wait_until
+
+#: Milliseconds by which a task may be late; whoever missed a wake-up looks again after five seconds.
+LATENESS = 3000
+LEASE = 1
+
+BOTH_WAYS = pytest.mark.parametrize(("busy", "idle"), [(NODE, PYTHON), (PYTHON, NODE)])
+
+
+@pytest.fixture
+def broker(inspector):
+    return inspector.broker
+
+
+@pytest.fixture
+def start_single(start_python, start_node):
+    """Give a function that starts a worker with one hand."""
+
+    def start(language, *queues):
+        queues = queues or ("default",)
+        if language == PYTHON:
+            return start_python("python", "--threads", "1", "-q", ",".join(queues), lease=LEASE)
+        return start_node(concurrency=1, lease=LEASE, queues=queues)
+
+    return start
+
+
+def hold(gate, queue="default"):
+    return record(queue, envelope=envelope("border.hold", args=[gate]))
+
+
+def work(**fields):
+    return record(fields.pop("queue", "default"), envelope=envelope("border.work", args=[0]), **fields)
+
+
+def run_of(ledger, record_id):
+    (run,) = ledger().runs[record_id]
+    return run
+
+
+@BOTH_WAYS
+def test_c01_a_task_of_four_leases_runs_once_beside_an_idle_worker_that_reaps(
+    broker, start_single, begun, open_gate, ended, inspector, ledger, busy, idle
+):
+    (held,) = broker.enqueue([hold("go")])
+    start_single(busy)
+    (run,) = begun(held.id)
+    start_single(idle)
+
+    wait_until(lambda: now(broker) > run.began_at + 4000 * LEASE)
+
+    found = inspector.record(held.id)
+    assert (found.state, found.attempts, found.token) == ("leased", 1, run.token)
+    open_gate("go")
+    (found,) = ended(held.id)
+    check_rules([found])
+    assert (found.state, found.attempts, found.token) == ("succeeded", 1, run.token)
+    assert run_of(ledger, held.id).language == busy
+
+
+@BOTH_WAYS
+def test_c20_short_tasks_do_not_sit_behind_a_long_one_in_the_hands_of_the_other(
+    broker, start_single, begun, open_gate, ended, ledger, busy, idle
+):
+    (held,) = broker.enqueue([hold("go")])
+    start_single(busy)
+    begun(held.id)
+    start_single(idle)
+
+    short = broker.enqueue([work() for _ in range(20)])
+
+    records = ended(*(one.id for one in short))
+    assert {run_of(ledger, record.id).language for record in records} == {idle}
+    assert max(record.finished_at for record in records) - records[0].head.enqueued_at < LATENESS
+    open_gate("go")
+    check_rules([*records, *ended(held.id)])
+
+
+def test_c58_a_worker_that_is_busy_leaves_the_watch_to_the_idle_one_of_the_other_language(
+    broker, start_single, begun, open_gate, ended, ledger
+):
+    start_single(PYTHON)
+    start_single(NODE)
+    seen = []
+    for number in range(6):
+        # In one step, with one marker for both: who takes the one that is due has no hands for the other.
+        delayed, held = broker.enqueue([work(delay_ms=300), hold(f"go {number}")])
+        (holder,) = begun(held.id)
+        (found,) = ended(delayed.id, timeout=8)
+        run = run_of(ledger, delayed.id)
+        assert 0 <= run.began_at - found.head.enqueued_at - 300 < LATENESS
+        seen.append((holder.language, run.language))
+        open_gate(f"go {number}")
+        check_rules([found, *ended(held.id)])
+
+    assert all(holder != other for holder, other in seen), seen
+
+
+@BOTH_WAYS
+def test_c58_a_worker_that_stops_leaves_the_watch_to_the_other_language(
+    broker, start_single, ended, ledger, redis_client, busy, idle
+):
+    leaving = start_single(busy)
+    start_single(idle)
+    for _ in range(2):  # Who was served last is the last in line.
+        ended(broker.enqueue([work()])[0].id)
+    (delayed,) = broker.enqueue([work(delay_ms=1500)])
+
+    assert leaving.stop() == 0
+
+    (found,) = ended(delayed.id, timeout=8)
+    check_rules([found])
+    run = run_of(ledger, delayed.id)
+    assert run.language == idle
+    assert 0 <= run.began_at - found.head.enqueued_at - 1500 < LATENESS
+
+
+@BOTH_WAYS
+def test_work_that_comes_for_an_idle_worker_of_the_other_language_is_begun_at_once(
+    broker, start_single, begun, open_gate, ended, ledger, busy, idle
+):
+    (held,) = broker.enqueue([hold("go")])
+    start_single(busy)
+    begun(held.id)
+    start_single(idle)
+    late = []
+    for _ in range(20):
+        (one,) = broker.enqueue([work()])
+        (found,) = ended(one.id)
+        late.append(run_of(ledger, one.id).began_at - found.head.enqueued_at)
+    assert sorted(late)[10] < 250
+    open_gate("go")
+    ended(held.id)
