@@ -23,7 +23,7 @@ export async function freePort() {
 }
 
 /** Wait until a condition holds; fail after a bounded time. */
-export async function until(condition, what = condition.toString(), withinMs = 10_000) {
+export async function until(condition, what = condition.toString(), withinMs = 30_000) {
   const end = performance.now() + withinMs
   while (!(await condition())) {
     if (performance.now() > end) throw new Error(`Not within ${withinMs} ms: ${what}`)
