@@ -10,7 +10,7 @@ from tests.rules import check_rules
 from tests.waiting import wait_until
 
 #: Milliseconds by which a task may be late; whoever missed a wake-up looks again after five seconds.
-LATENESS = 3000
+LATENESS = 3500
 LEASE = 1
 
 BOTH_WAYS = pytest.mark.parametrize(("busy", "idle"), [(NODE, PYTHON), (PYTHON, NODE)])
