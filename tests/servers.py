@@ -24,7 +24,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 #: Seconds a server may take to answer its first PING.
-START_TIMEOUT = 10.0
+START_TIMEOUT = 30.0
 
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None

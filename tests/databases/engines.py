@@ -141,7 +141,7 @@ class Engine:
 
     def _client(self, *command: str, sql: str) -> str:
         return subprocess.run(
-            [*command, sql], check=True, capture_output=True, timeout=10, stdin=subprocess.DEVNULL, text=True
+            [*command, sql], check=True, capture_output=True, timeout=30, stdin=subprocess.DEVNULL, text=True
         ).stdout
 
 

@@ -79,7 +79,7 @@ def test_c28_idle_connections_to_the_old_primary_are_dropped_too(pair, address):
 
 
 def _in_threads(count, act):
-    barrier = threading.Barrier(count, timeout=10)
+    barrier = threading.Barrier(count, timeout=30)
     threads = [threading.Thread(target=act, args=[barrier]) for _ in range(count)]
     for thread in threads:
         thread.start()

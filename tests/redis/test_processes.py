@@ -162,7 +162,7 @@ def test_fifty_threads_share_one_pool(redis_url):
 
 def test_a_process_makes_one_client_for_a_url_whichever_thread_asks_first(redis_url):
     found = []
-    barrier = threading.Barrier(20, timeout=10)
+    barrier = threading.Barrier(20, timeout=30)
 
     def ask():
         barrier.wait()

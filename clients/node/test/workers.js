@@ -83,7 +83,7 @@ export class Workers {
   }
 
   /** Wait until a record is in a state; return its result. */
-  async ended(id, state = 'succeeded', withinMs = 10_000) {
+  async ended(id, state = 'succeeded', withinMs = 30_000) {
     let result
     await until(async () => (result = await this.taskq.result(id))?.state === state, `${id} is ${state}`, withinMs)
     return result
