@@ -189,9 +189,11 @@ test('a long task keeps its lease beside a reaper', async () => {
   const { id } = await enqueue('wait')
   const gate = new Gate()
   const ends = new Set()
-  workers.start({ wait: () => gate.passed }, { leaseMs: LEASE_MS })
+  let context
+  workers.start({ wait: (args, kwargs, given) => ((context = given), gate.passed) }, { leaseMs: LEASE_MS })
   workers.start({}, { leaseMs: LEASE_MS, queues: ['other'] })
   await until(async () => ends.add(await server.redis.zscore('{taskq}:queue:default:leased', id)).size > 8)
+  assert.deepEqual([context.leaseLost, context.signal.aborted], [false, false])
   gate.open('done')
   const { result, attempts } = await workers.ended(id)
   assert.deepEqual([result, attempts], ['done', 1])
@@ -377,14 +379,23 @@ test('a worker in whose name another claims stops', async () => {
 })
 
 test('the presence of a worker tells of it while it serves, and goes with it', async () => {
-  const worker = workers.start({}, { queues: ['a', 'b'], name: 'here' })
+  const gate = new Gate()
+  const worker = workers.start({ wait: () => gate.passed }, { queues: ['a', 'b'], name: 'here', leaseMs: LEASE_MS })
+  const { id } = await enqueue('wait', [], { queue: 'a' })
   let presence
-  await until(async () => (presence = await server.redis.hgetall('{taskq}:worker:here')).phase === 'serving')
+  const tells = async (running) => {
+    presence = await server.redis.hgetall('{taskq}:worker:here')
+    return presence.phase === 'serving' && presence.running === running
+  }
+  await until(() => tells('1'))
+  gate.open()
+  await workers.ended(id)
+  await until(() => tells('0'))
   assert.deepEqual(
-    [presence.pid, presence.queues, presence.excluded, presence.children, presence.ready, presence.running],
-    [String(process.pid), 'a,b', '', '1', '1', '0'],
+    [presence.pid, presence.queues, presence.excluded, presence.children, presence.ready],
+    [String(process.pid), 'a,b', '', '1', '1'],
   )
-  assert.ok((await server.redis.pttl('{taskq}:worker:here')) <= 3_000)
+  assert.ok((await server.redis.pttl('{taskq}:worker:here')) <= 3 * LEASE_MS)
   worker.stop()
   await worker.done
   assert.deepEqual(await server.redis.hgetall('{taskq}:worker:here'), {})
