@@ -36,6 +36,7 @@ class Known:
     task: Task
     function: Callable[..., Any]
     is_coroutine: bool
+    database: str | None = None  # In which its effects are one transaction.
 
 
 class Attempt:
@@ -47,6 +48,8 @@ class Attempt:
         self.control = control
         self._task = known.task
         self._function = known.function
+        #: The database of an atomic task, also of one that was enqueued by who can't keep the row that goes with it.
+        self.database = known.database
         self._alias = alias
         self._value: Any = None
 

@@ -8,6 +8,7 @@ from inspect import iscoroutinefunction
 from typing import Any
 
 from asgiref.sync import sync_to_async
+from django.db import transaction
 
 from . import hygiene, registry, results
 from .announcements import aannounce, announce, is_heard
@@ -20,10 +21,11 @@ from .compat import signals, task_backends
 from .conf import Options
 from .effects import Effects
 from .failures import describe
+from .outbox import database_of
 from .pruning import Pruning
 from .recording import Recorder
 from .repair import Repair
-from .task import RemoteTask
+from .task import BackgroundTask, RemoteTask
 from .verdicts import Verdicts
 from .worker.application import Control
 from .worker.exceptions import UnknownTask
@@ -150,6 +152,12 @@ class Application:
         """Run a body to what it comes to; raise what it raises."""
         if attempt.envelope.atomic is not None and attempt.lease.head.record_alias is not None:
             return self._effects.run(attempt, attempt.envelope.atomic)
+        if attempt.database is None:
+            return self._call(attempt, control)
+        with transaction.atomic(using=attempt.database):
+            return self._call(attempt, control)
+
+    def _call(self, attempt: Attempt, control: Control) -> Succeeded:
         # A fork must leave neither the limit nor anything else that surrounds the body.
         with control.limit(), Body():
             value = attempt.call()
@@ -168,7 +176,8 @@ class Application:
         key = envelope.name, path if isinstance(path, str) else None
         known = self._known.get(key)
         if known is None and (task := registry.find(*key)) is not None:
-            known = self._known[key] = Known(task, task.func, iscoroutinefunction(task.func))
+            database = database_of(task) if isinstance(task, BackgroundTask) and task.atomic else None
+            known = self._known[key] = Known(task, task.func, iscoroutinefunction(task.func), database)
         return known
 
     def _prepare(self, lease: Lease, control: Control) -> Attempt | Outcome:

@@ -10,6 +10,7 @@ from django.contrib.auth.models import Group
 from django.db import connection
 
 from django_taskq import background
+from django_taskq.broker.envelope import Envelope
 from django_taskq.broker.records import Claim
 from django_taskq.compat import InvalidTask, TaskResultStatus, signals
 from django_taskq.effects import NotOurs
@@ -17,6 +18,7 @@ from django_taskq.execution import Application
 from django_taskq.models import TaskRecord
 from django_taskq.worker.outcomes import settle
 from tests.app import tasks
+from tests.broker.helpers import record
 from tests.databases.atomic import Control
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -65,6 +67,18 @@ def test_what_a_failed_attempt_did_is_undone(work):
     assert [error.exception_class for error in result.errors] == [ValueError]
     assert not Group.objects.exists()
     assert TaskRecord.objects.get(pk=result.id).status == "running"
+
+
+@pytest.mark.parametrize(("task", "groups"), [(make_group, 1), (make_group_and_fail, 0)])
+def test_its_effects_are_there_together_also_where_another_program_enqueued_it_without_a_row(
+    backend, work, task, groups
+):
+    backend.broker.enqueue([record("default", envelope=Envelope(task.wire_name, ["bakers"]).to_bytes())])
+
+    assert work()[1] == "DONE"
+
+    assert Group.objects.count() == groups
+    assert not TaskRecord.objects.exists()
 
 
 def test_its_end_is_announced_after_the_commit(work):
