@@ -60,14 +60,14 @@ def test_what_needs_a_row_waits_for_it(start, database, server, inspector, ended
     noted(*[f"begin {name}" for name in results])
     # These come due meanwhile, and nobody can ask their rows whether they may begin.
     later = {
-        kind: TASKS[kind].using(run_after=timedelta(seconds=1)).enqueue(f"later {kind}")
+        kind: TASKS[kind].using(run_after=timedelta(seconds=2)).enqueue(f"later {kind}")
         for kind in ("outbox", "atomic")
     }
     with REFUSING[trouble](server):
         jobs.note("go")
         noted(*[f"end {name}" for name in results])
         # Longer than a lease.
-        pass_seconds(1.5)
+        pass_seconds(2.5)
         waiting = [*enqueued["finished"].values(), *enqueued["outbox"].values()]
         assert {record.state for record in inspector.records([each.id for each in waiting])} == {"leased"}
         assert not [line for line in notes() if line.startswith("begin later")]
