@@ -13,8 +13,8 @@ export class Run {
   cancelRequested: boolean
   /** Whether it has an outcome; its lease is held until that is settled. */
   hasEnded = false
-  /** Whether its time limit is over. */
-  isLate = false
+  /** Whether it went on after its time limit until it wasn't waited for any more. */
+  isOverdue = false
   /** Whether the worker gives it back, whatever the task still does. */
   goesBack = false
   #hasLost = false
@@ -61,7 +61,6 @@ export class Run {
 
   /** Hear that the time limit is over. */
   exceed(): void {
-    this.isLate = true
     this.#controller.abort(new TaskTimeout())
   }
 

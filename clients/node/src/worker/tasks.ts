@@ -69,7 +69,10 @@ export class Tasks {
     return new Promise((resolve, reject) => {
       let forget = after(timeoutMs, () => {
         run.exceed()
-        forget = after(this.#settings.timeoutGraceMs, () => reject(new TaskTimeout()))
+        forget = after(this.#settings.timeoutGraceMs, () => {
+          run.isOverdue = true
+          reject(new TaskTimeout())
+        })
       })
       const ended = new Promise((resolve) => resolve(body()))
       ended.then(resolve, reject).finally(() => forget())
@@ -77,7 +80,7 @@ export class Tasks {
   }
 
   #failed(run: Run, envelope: Envelope, error: unknown): Settlement {
-    const reason = error instanceof Bury ? error.reason : run.isLate ? 'time limit' : ''
+    const reason = error instanceof Bury ? error.reason : run.isOverdue ? 'time limit' : ''
     const described = describe(error, reason)
     const wish = { afterMs: error instanceof Retry ? error.afterMs : null, isLast: error instanceof Bury }
     const settlement = failed(run.lease, envelope, described, wish)
