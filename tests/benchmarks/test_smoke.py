@@ -35,7 +35,7 @@ def bench(tmp_path):
         out = tmp_path / "results.jsonl"
         command = [sys.executable, "-m", "benchmarks", "--smoke", "--no-venv", "--peer", who, "--out", str(out)]
         command += ["--cache", str(tmp_path), *(part for case in cases for part in ("--case", case))]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=55)
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110)
         assert done.returncode == 0, done.stderr
         lines = [json.loads(text) for text in out.read_text().splitlines()]
         measured = [line for line in lines if "variant" in line]

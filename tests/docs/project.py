@@ -80,7 +80,7 @@ class Project:
                 self.command(command, shown)
         elif step.kind == "shows":
             _, log = self.running[step.path]
-            wait_until(lambda: missing_line(text.splitlines(), log.read_text()) is None, 20, f"{text}{log.read_text()}")
+            wait_until(lambda: missing_line(text.splitlines(), log.read_text()) is None, 60, f"{text}{log.read_text()}")
         elif step.kind in ("write", "add"):
             path = self.folder / step.path
             assert path.parent.is_dir(), f"there is no folder for {step.path}"
@@ -119,7 +119,7 @@ class Project:
         try:
             assert process.poll() is None, f"{command} has ended by itself:\n{log.read_text()}"
             os.killpg(process.pid, signal.SIGINT)
-            code = process.wait(30)
+            code = process.wait(60)
             assert code == 0, f"{command} ended with {code}:\n{log.read_text()}"
         finally:
             with contextlib.suppress(ProcessLookupError):
@@ -173,5 +173,5 @@ class Project:
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
         self.running[command] = process, log
-        wait_until(lambda: ready(log.read_text()) or process.poll() is not None, 30, command)
+        wait_until(lambda: ready(log.read_text()) or process.poll() is not None, 60, command)
         assert process.poll() is None, f"{command} ended:\n{log.read_text()}"

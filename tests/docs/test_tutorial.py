@@ -28,7 +28,7 @@ class PatientBrowser(Browser):
     """Tries again while `runserver` starts anew, because code has changed."""
 
     def _open(self, request):
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while True:
             try:
                 return super()._open(request)
