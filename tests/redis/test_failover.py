@@ -22,7 +22,7 @@ from tests.settings import TASKS
 from tests.waiting import wait_until
 
 #: Seconds that a failover may take.
-PATIENCE = 20
+PATIENCE = 40
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_what_was_on_its_way_to_the_old_master_is_unknown_and_can_be_repeated(se
 def test_workers_find_the_new_master_and_tell_it_what_ended_meanwhile(
     servers, served_url, start_worker, ended, noted, notes
 ):
-    workers = [start_worker("--threads", "2", lease=10) for _ in range(2)]
+    workers = [start_worker("--threads", "2", lease=20) for _ in range(2)]
     broker = Broker.from_url(served_url)
     held = [hold.enqueue("a", "go"), hold.enqueue("b", "go on")]
     noted("begin a", "begin b")

@@ -53,7 +53,7 @@ class Sentinels:
         self._processes = [self._start(binary, port, master.port) for port in self.ports]
         for port in self.ports:
             with redis.Redis(port=port, retry=None) as client:
-                wait_until(lambda client=client: _agrees(client, replicas), timeout=20, what="sentinels that agree")
+                wait_until(lambda client=client: _agrees(client, replicas), timeout=60, what="sentinels that agree")
 
     @property
     def hosts(self) -> str:
