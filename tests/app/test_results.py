@@ -164,7 +164,7 @@ def push(backend, envelope, queue="default"):
     [
         ("tests.app.tasks.gone", {}, "tests.app.tasks.gone"),
         ("no_such.module.task", {}, "no_such.module.task"),
-        ("receipts.render", {"path": "old.place.render"}, "old.place.render"),
+        ("bills.render", {"path": "old.place.render"}, "old.place.render"),
         ("bare", {}, "unknown.bare"),
         ("os.system", {}, "os.system"),
     ],
