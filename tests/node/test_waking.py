@@ -25,21 +25,20 @@ def broker(inspector):
 def start_single(start_python, start_node):
     """Give a function that starts a worker with one hand."""
 
-    def start(language, *queues):
-        queues = queues or ("default",)
+    def start(language):
         if language == PYTHON:
-            return start_python("python", "--threads", "1", "-q", ",".join(queues), lease=LEASE)
-        return start_node(concurrency=1, lease=LEASE, queues=queues)
+            return start_python("python", "--threads", "1", lease=LEASE)
+        return start_node(concurrency=1, lease=LEASE)
 
     return start
 
 
-def hold(gate, queue="default"):
-    return record(queue, envelope=envelope("border.hold", args=[gate]))
+def hold(gate, **fields):
+    return record("default", envelope=envelope("border.hold", args=[gate]), **fields)
 
 
 def work(**fields):
-    return record(fields.pop("queue", "default"), envelope=envelope("border.work", args=[0]), **fields)
+    return record("default", envelope=envelope("border.work", args=[0]), **fields)
 
 
 def run_of(ledger, record_id):
@@ -103,6 +102,25 @@ def test_c58_a_worker_that_is_busy_leaves_the_watch_to_the_idle_one_of_the_other
         check_rules([found, *ended(held.id)])
 
     assert all(holder != other for holder, other in seen), seen
+
+
+def test_who_is_woken_with_full_hands_wakes_the_other(broker, start_single, begun, open_gate, ended, ledger):
+    start_single(PYTHON)
+    start_single(NODE)
+    seen = set()
+    for number in range(8):
+        # Whose clock says that it is due takes it, and is still in line for what comes next.
+        (held,) = broker.enqueue([hold(f"go {number}", delay_ms=200)])
+        (holder,) = begun(held.id)
+        (one,) = broker.enqueue([work()])
+        (found,) = ended(one.id)
+        run = run_of(ledger, one.id)
+        assert run.began_at - found.head.enqueued_at < LATENESS
+        seen.add((holder.language, run.language))
+        open_gate(f"go {number}")
+        check_rules([found, *ended(held.id)])
+
+    assert seen <= {(PYTHON, NODE), (NODE, PYTHON)}
 
 
 @BOTH_WAYS

@@ -34,7 +34,8 @@ const tasks = {
   'border.node_only': work,
   'border.hold': async ({ attempt }, gate, then) => {
     const deadline = Date.now() + 30_000
-    while (!(await ledger.exists(`gate:${gate}`)) && Date.now() < deadline) await sleep(5)
+    const gates = [`gate:${gate}`, `gate:${gate} ${attempt}`]
+    while ((await ledger.exists(gates)) === 0 && Date.now() < deadline) await sleep(5)
     if (then === 'bury') throw new Bury('bad card', 'declined')
     return { by: 'node', attempt }
   },
