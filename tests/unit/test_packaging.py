@@ -1,12 +1,14 @@
 """The wheel and the archive of the sources hold what the package reads at run time, and nothing else of the repository.
 
-The lock file of the client for Node.js names versions and checksums, and not where somebody once fetched them.
+The client for Node.js is the same release, and its page is read where the rest of the repository isn't.
 """
 
 from __future__ import annotations
 
+import configparser
 import email
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +19,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+CLIENT = ROOT / "clients" / "node"
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +77,22 @@ def test_the_metadata_names_licence_and_extras(wheel):
 
 
 def test_the_lock_file_of_the_client_for_node_names_checksums_and_no_addresses():
-    lock = json.loads((ROOT / "clients" / "node" / "package-lock.json").read_text())
+    lock = json.loads((CLIENT / "package-lock.json").read_text())
     packages = {name: package for name, package in lock["packages"].items() if name}
     assert packages
     assert all(package["integrity"].startswith("sha512-") for package in packages.values())
     assert not [name for name, package in packages.items() if "resolved" in package]
+
+
+def test_the_client_for_node_is_the_same_release_under_the_same_licence():
+    package = json.loads((CLIENT / "package.json").read_text())
+    metadata = configparser.ConfigParser()
+    metadata.read(ROOT / "setup.cfg")
+    same = {"name": "name", "version": "version", "author": "author", "license": "license_expression"}
+    assert [package[ours] for ours in same] == [metadata["metadata"][theirs] for theirs in same.values()]
+    assert (CLIENT / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+
+
+def test_the_page_of_the_client_for_node_leads_to_nothing_that_its_package_leaves_out():
+    addresses = re.findall(r"\]\(([^)]+)\)", (CLIENT / "README.md").read_text())
+    assert [address for address in addresses if not address.startswith(("https://", "#"))] == []
