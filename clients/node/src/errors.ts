@@ -15,8 +15,9 @@
  *     └── Bury                   never run me again
  */
 
-/** A hundred years, after which Redis's scores and Python's dates are no longer sure. */
-export const MOST_MS = 3_155_760_000_000
+import { LONGEST_DELAY } from './retry.js'
+
+const LONGEST_DELAY_MS = LONGEST_DELAY * 1000
 
 /** An error that is named as its class is, also where the class is a user's own. */
 class Named extends Error {
@@ -77,7 +78,7 @@ export class EnqueueError extends TaskqError {
 }
 
 /** A task says how its attempt ends. */
-export class TaskSignal extends Named {}
+class TaskSignal extends Named {}
 
 /** Fail this attempt and run the task again, `afterMs` milliseconds from now; null: as its backoff says. */
 export class Retry extends TaskSignal {
@@ -87,8 +88,8 @@ export class Retry extends TaskSignal {
     if (afterMs !== null && typeof afterMs !== 'number') {
       throw new TypeError(`Retry takes a number of milliseconds, not ${String(afterMs)}.`)
     }
-    if (afterMs !== null && !(afterMs >= 0 && afterMs <= MOST_MS)) {
-      throw new RangeError(`Retry takes a number of milliseconds from 0 to ${MOST_MS}, not ${afterMs}.`)
+    if (afterMs !== null && !(afterMs >= 0 && afterMs <= LONGEST_DELAY_MS)) {
+      throw new RangeError(`Retry takes a number of milliseconds from 0 to ${LONGEST_DELAY_MS}, not ${afterMs}.`)
     }
     super('The task asked to be retried' + (afterMs === null ? '.' : ` after ${afterMs / 1000} s.`))
     this.afterMs = afterMs

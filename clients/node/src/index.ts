@@ -1,5 +1,8 @@
 /** Enqueue and run tasks of a django_taskq queue from Node.js. */
-export * from './errors.js'
+export {
+  BrokerError, BrokerUnavailable, Bury, ConfigurationError, EnqueueError, InvalidName, OutOfMemory, Retry, TaskqError,
+  UnknownVersion, UnreadableRecord,
+} from './errors.js'
 export { Float, type Json } from './json.js'
 export type { AttemptError, State } from './records.js'
 export type { Status, TaskResult } from './results.js'

@@ -4,7 +4,14 @@ import { isRecord, repr } from './json/repr.js'
 
 /** What a policy takes for a number; a `Float` is written as one. */
 export type Seconds = number | bigint | Float
+/** `none` keeps the delay, `equal` takes between half of it and all, `full` between nothing and all. */
 export type Jitter = 'none' | 'equal' | 'full'
+
+/**
+ * Exponential backoff, in seconds: `min(base * factor^(n-1), cap)` after the n-th attempt, with jitter.
+ *
+ * Source: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
+ */
 export interface Backoff {
   base?: Seconds
   factor?: Seconds
@@ -21,12 +28,7 @@ const JITTERS = ['none', 'equal', 'full']
 const MOST = { base: LONGEST_DELAY, factor: Number.MAX_VALUE, cap: LONGEST_DELAY }
 const FIELDS = ['base', 'factor', 'cap', 'jitter']
 
-/**
- * Exponential backoff, in seconds: `min(base * factor^(n-1), cap)` after the n-th attempt, with jitter.
- *
- * Jitter `none` keeps the delay, `equal` takes between half of it and all, `full` between nothing and all.
- * Source: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
- */
+/** A backoff of which every field is there, and is one. */
 export class RetryPolicy {
   readonly base: Seconds
   readonly factor: Seconds

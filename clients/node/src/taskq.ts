@@ -20,24 +20,27 @@ const SHOWN = 50
 
 /** What a queue and its clients must agree on: as in `OPTIONS` of Django's `TASKS`, times in milliseconds. */
 export interface TaskqOptions {
-  /** `redis://`, `rediss://` or `unix://`, as for Python. */
+  /** `redis://`, `rediss://` or `unix://`, as for Python; `redis://localhost:6379/0` by default. */
   url?: string
+  /** What all keys begin with; `taskq` by default. */
   namespace?: string
-  /** Most bytes of a task's arguments with all that goes along, and of a result. */
+  /** Most bytes of a task's arguments with all that goes along, and of a result; 1,000,000 by default. */
   maxPayloadBytes?: number
-  /** Ms that an idempotency key is remembered after its task succeeded. */
+  /** Ms that an idempotency key is remembered after its task succeeded; a day by default. */
   idempotencyTtlMs?: number
-  /** Read numbers and keys so that they can be written again byte for byte: see `Float`. */
+  /** Whether numbers and keys are read so that they can be written again byte for byte: see `Float`. */
   exact?: boolean
-  /** Ms to wait for a connection, and for a reply. */
+  /** Ms to wait for a connection, and for a reply; 5,000 by default. */
   replyMs?: number
 }
 
 /** How one task is enqueued. */
 export interface EnqueueOptions {
+  /** Named arguments. */
   kwargs?: { readonly [name: string]: unknown } | ReadonlyMap<string, unknown>
+  /** `default` by default. */
   queue?: string
-  /** From -100 to 100; the larger comes first. */
+  /** From -100 to 100, the larger comes first; 0 by default. */
   priority?: number
   /** Ms until it may run, on Redis's clock. */
   delayMs?: number
@@ -45,13 +48,15 @@ export interface EnqueueOptions {
   runAt?: Date
   /** Of several tasks with one key, only the first is stored. */
   idempotencyKey?: string
+  /** Ms that the key is remembered after the task succeeded, where it isn't as long as `TaskqOptions` say. */
   idempotencyTtlMs?: number
+  /** 3 by default. */
   maxAttempts?: number
-  /** Seconds between attempts, or a policy: `{ base, factor, cap, jitter }`. */
+  /** Seconds between attempts, or a policy; `{ base: 1, factor: 2, cap: 300, jitter: 'equal' }` by default. */
   backoff?: Seconds | Backoff
-  /** Ms that one attempt may take. */
+  /** Ms that one attempt may take; no limit by default. */
   timeoutMs?: number
-  /** Ms that the result is kept; 0 keeps none. */
+  /** Ms that the result is kept, a day by default; 0 keeps none. */
   resultTtlMs?: number
   /** The record's id, to enqueue again what an `EnqueueError` names: it does nothing where that was stored. */
   id?: string
@@ -73,6 +78,7 @@ export interface Handle {
 
 /** A queue, for those who enqueue and ask for results. It connects when first used; `close` it to end. */
 export class Taskq {
+  /** @internal */
   readonly broker: Broker
   readonly maxPayloadBytes: number
   readonly exact: boolean

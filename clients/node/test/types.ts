@@ -1,8 +1,8 @@
-// What compiles against the public API, and what must not: read by `npm run check`, never run.
+// What compiles against the types that are published, and what must not: read by `npm run check`, never run.
 import {
   BrokerUnavailable, Bury, type Context, EnqueueError, Float, type Handle, type Handler, type Json, Retry,
   type TaskResult, Taskq, TaskqError, Worker,
-} from '../src/index.js'
+} from '../dist/index.js'
 
 const taskq = new Taskq({ url: 'redis://localhost:6379/0', namespace: 'shop', maxPayloadBytes: 1000, exact: true })
 
@@ -25,6 +25,8 @@ export async function produce(): Promise<Handle> {
   await taskq.enqueueMany([{ args: [] }])
   // @ts-expect-error  It is no option of the queue.
   new Taskq({ redis: 'x' })
+  // @ts-expect-error  What talks to Redis is ours.
+  taskq.broker
   return handles[0]!
 }
 

@@ -8,9 +8,11 @@ import type { Run } from './run.js'
 export type Handler = (args: any, kwargs: any, context: Context) => unknown
 
 export class Context {
+  /** The queue that the task came from, to enqueue others. */
   readonly taskq: Taskq
   readonly #run: Run
 
+  /** @internal */
   constructor(run: Run, taskq: Taskq) {
     this.#run = run
     this.taskq = taskq
