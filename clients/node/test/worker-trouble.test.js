@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, afterEach, before, beforeEach, test } from 'node:test'
 
-import { BrokerError, BrokerUnavailable, CancelRequested, ConfigurationError, LeaseLost, WorkerStopped } from '../dist/index.js'
+import {
+  BrokerError, BrokerUnavailable, CancelRequested, ConfigurationError, LeaseLost, WorkerStopped,
+} from '../dist/index.js'
 import { Proxy as Line, Server, until } from './server.js'
 import { Gate, loseReply, SOON, Workers } from './workers.js'
 
