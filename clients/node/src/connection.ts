@@ -85,7 +85,7 @@ export class Connection {
  *
  * Returns what calls it off.
  */
-function after(ms: number, giveUp: () => void): () => void {
+function giveUpAfter(ms: number, giveUp: () => void): () => void {
   let timer = setTimeout(() => (timer = setTimeout(giveUp, GRACE_MS)), ms)
   return () => clearTimeout(timer)
 }
@@ -126,7 +126,7 @@ class Line {
   }
 
   async #open(replyMs: number): Promise<void> {
-    const forget = after(replyMs, () => this.end(`no connection within ${replyMs} ms`))
+    const forget = giveUpAfter(replyMs, () => this.end(`no connection within ${replyMs} ms`))
     try {
       await this.#redis.connect()
       await this.#greet()
@@ -158,7 +158,7 @@ class Line {
   /** Send commands, or throw `BrokerUnavailable`; a reply that doesn't come ends the connection. */
   async send(requests: readonly Request[], withinMs: number): Promise<(Reply | Error)[]> {
     if (this.isOver) throw new BrokerUnavailable(this.#failure ?? 'Connection closed by server', false)
-    const forget = after(withinMs, () => this.end(`no reply within ${withinMs} ms`))
+    const forget = giveUpAfter(withinMs, () => this.end(`no reply within ${withinMs} ms`))
     this.#unanswered += 1
     const settled = await Promise.allSettled(this.#write(requests))
     this.#unanswered -= 1

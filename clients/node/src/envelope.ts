@@ -8,7 +8,7 @@ import { isRecord, repr } from './json/repr.js'
 import { stringify } from './json/writer.js'
 import { RetryPolicy } from './retry.js'
 
-export const VERSION = 1
+const VERSION = 1
 export const DEFAULT_MAX_ATTEMPTS = 3
 export const DEFAULT_RESULT_TTL_MS = 86_400_000
 export const DEFAULT_BACKOFF = new RetryPolicy()

@@ -1,4 +1,4 @@
 /** JSON, the same bytes as the Python package's. */
 export { Float } from './json/numbers.js'
 export { type Json, parse } from './json/reader.js'
-export { MAX_DEPTH, stringify } from './json/writer.js'
+export { stringify } from './json/writer.js'

@@ -3,15 +3,15 @@ import { InvalidName } from './errors.js'
 import { isPrintable, repr } from './json/repr.js'
 
 /** Most bytes that a queue or worker name may have. */
-export const NAME_BYTES = 100
+const NAME_BYTES = 100
 /** Most bytes that a child's id may have: its worker's name, a dot and 8 characters. */
-export const CHILD_BYTES = NAME_BYTES + 9
+const CHILD_BYTES = NAME_BYTES + 9
 /** Largest priority, and largest negative one. */
-export const LARGEST_PRIORITY = 100
+const LARGEST_PRIORITY = 100
 /** Most bytes that an idempotency key may have. */
-export const KEY_BYTES = 255
+const KEY_BYTES = 255
 /** Most characters of a task's name. */
-export const MAX_TASK_NAME_LENGTH = 255
+const MAX_TASK_NAME_LENGTH = 255
 
 /** Characters of a name that are shown where it is too long. */
 const SHOWN = 20
@@ -52,11 +52,6 @@ export function checkChildId(name: unknown): string {
 /** Return an idempotency key, or throw `InvalidName`. */
 export function checkIdempotencyKey(key: unknown): string {
   return check('The idempotency key', key, KEY_BYTES, false)
-}
-
-/** Return the database alias of a record's row, or throw `InvalidName`. */
-export function checkRecordAlias(alias: unknown): string {
-  return check('The database alias', alias, NAME_BYTES, false)
 }
 
 /** Return a priority, or throw `InvalidName`; with more than ±100, a score would lose its last digits. */

@@ -36,24 +36,10 @@ export function bury(
   return settlement('bury', lease, [Number(lapsed), resultTtlMs], logJson)
 }
 
-/** What a release may say. */
-export interface ReleaseOptions {
-  delayMs?: number
-  /** The token is raised to it, where a row is known to have seen a larger one. */
-  floor?: number
-  /** The attempt counts, and is noted. */
-  keep?: boolean
-  /** Nobody here knew its name. */
-  unknown?: boolean
-  logJson?: string
-  resultTtlMs?: number
-}
-
-/** The record goes back as if never claimed. */
-export function release(lease: Holding, options: ReleaseOptions = {}): Settlement {
-  const { delayMs = 0, floor = 0, logJson = '{}', resultTtlMs = DEFAULT_RESULT_TTL_MS } = options
-  const words = (['keep', 'unknown'] as const).filter((word) => options[word]).join(' ')
-  return settlement('release', lease, [delayMs, floor, words, resultTtlMs], logJson)
+/** The record goes back as if never claimed. `unknown`: nobody here knew its name. */
+export function release(lease: Holding, { delayMs = 0, unknown = false } = {}): Settlement {
+  const noFloor = 0 // A token is raised only by who sees rows.
+  return settlement('release', lease, [delayMs, noFloor, unknown ? 'unknown' : '', DEFAULT_RESULT_TTL_MS], '{}')
 }
 
 function settlement(script: Settlement['script'], lease: Holding, between: Argument[], logJson: string): Settlement {

@@ -119,17 +119,17 @@ test('nothing to settle and nothing to claim sends nothing', async () => {
   assert.deepEqual(await broker.exchange([]), { words: [], claimed: null })
 })
 
-test('a release may keep the attempt, say that the name is unknown, and raise the token', async () => {
+test('a release gives the attempt back, and may delay the next and say that the name is unknown', async () => {
   await store(record('A'))
   const { leases: [lease] } = await claim(1)
-  await broker.settle(release(lease, { unknown: true, floor: lease.token + 1000 }))
+  await broker.settle(release(lease, { unknown: true }))
   const { leases: [again] } = await claim(1)
-  assert.deepEqual([again.attempt, again.releases, again.token], [1, 1, lease.token + 1001])
-  assert.ok(again.unknownMs >= 0)
-  await broker.settle(release(again, { keep: true, logJson: '{"error":"E"}', delayMs: 50_000 }))
+  assert.deepEqual([again.attempt, again.releases], [1, 1])
+  assert.ok(again.token > lease.token && again.unknownMs >= 0)
+  await broker.settle(release(again, { delayMs: 50_000 }))
   const { attempts, history, dueAt } = await broker.read('A')
-  assert.deepEqual([attempts, history[0].error.error], [1, 'E'])
-  assert.ok(dueAt > 0)
+  assert.deepEqual([attempts, history.length], [0, 0])
+  assert.ok(dueAt > again.claimedAt + 49_000)
 })
 
 test('leases are renewed, however many', async () => {

@@ -10,7 +10,6 @@ import {
   checkNamespace,
   checkPriority,
   checkQueueName,
-  checkRecordAlias,
   checkTaskName,
   checkWorkerName,
 } from '../dist/names.js'
@@ -30,8 +29,8 @@ for (const [value, shown] of NO_TEXTS) {
   test(`${shown} is no name`, () => {
     assert.throws(() => checkNamespace(value), invalid(`The namespace must be a non-empty string, not ${shown}.`))
     assert.throws(
-      () => checkRecordAlias(value),
-      invalid(`The database alias must be a non-empty string, not ${shown}.`),
+      () => checkIdempotencyKey(value),
+      invalid(`The idempotency key must be a non-empty string, not ${shown}.`),
     )
     assert.throws(() => checkId(value), invalid(`A record's id is 1 to 63 letters and digits, not ${shown}.`))
     assert.throws(() => checkTaskName(value), invalid(`name must be 1 to 255 printable characters, not ${shown}.`))
@@ -52,7 +51,6 @@ test('a name is returned as it is', () => {
     checkWorkerName,
     checkChildId,
     checkIdempotencyKey,
-    checkRecordAlias,
     checkTaskName,
   ]) {
     assert.equal(check('größe-😀'), 'größe-😀')
@@ -64,12 +62,12 @@ test('only names that stand in a key are without its marks', () => {
     for (const mark of '{}:*')
       assert.throws(() => check(`a${mark}`), /must be without control characters and \{ \} : \*\./)
   }
-  for (const check of [checkIdempotencyKey, checkRecordAlias, checkTaskName]) assert.equal(check('{a}:*'), '{a}:*')
+  for (const check of [checkIdempotencyKey, checkTaskName]) assert.equal(check('{a}:*'), '{a}:*')
 })
 
 test('a name that is too long is shown by its first 20 characters', () => {
-  const message = `The database alias '${'😀'.repeat(20)}'… has 104 bytes; at most 100 are allowed.`
-  assert.throws(() => checkRecordAlias('😀'.repeat(26)), invalid(message))
+  const message = `The queue name '${'😀'.repeat(20)}'… has 104 bytes; at most 100 are allowed.`
+  assert.throws(() => checkQueueName('😀'.repeat(26)), invalid(message))
 })
 
 test('a priority is a number, and never -0', () => {

@@ -1,15 +1,12 @@
 // The sequences of the golden vectors hold for the Node.js client: the replies, and all that is held after each step.
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
 import { after, before, beforeEach, test } from 'node:test'
 
 import { Connection } from '../dist/connection.js'
 import { load, names, run } from '../dist/scripts.js'
 import { runSequence } from './sequences.js'
 import { Server } from './server.js'
-
-const VECTORS = new URL('../../../docs/reference/protocol-vectors.json', import.meta.url)
-const { scripts, sequences } = JSON.parse(readFileSync(VECTORS, 'utf8'))
+import { VECTORS } from './vectors.js'
 
 let server
 let connection
@@ -23,7 +20,7 @@ after(async () => {
   await server.stop()
 })
 
-for (const { name, steps } of sequences) {
+for (const { name, steps } of VECTORS.sequences) {
   test(name, async () => {
     const call = async (script, argv) => (await run(connection, '{vectors}:queues', [{ script, arguments: argv }]))[0]
     await runSequence(steps, server.redis, 'vectors', call)
@@ -31,5 +28,5 @@ for (const { name, steps } of sequences) {
 }
 
 test('every script has the text, and so the name for Redis, that it has in Python', () => {
-  assert.deepEqual(Object.fromEntries(names().map((name) => [name, load(name).sha])), scripts)
+  assert.deepEqual(Object.fromEntries(names().map((name) => [name, load(name).sha])), VECTORS.scripts)
 })

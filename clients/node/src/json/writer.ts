@@ -7,7 +7,7 @@ import { Float, floatText, isInteger } from './numbers.js'
 import { MAX_INT_DIGITS, isRecord, isTooLong, kindOf, repr } from './repr.js'
 
 /** Levels of arrays and objects in each other; other readers of JSON, and Python's stack, end soon behind it. */
-export const MAX_DEPTH = 100
+const MAX_DEPTH = 100
 
 /** Pieces of a path that are shown before it is cut. */
 const SHOWN = 8

@@ -3,7 +3,9 @@
 import { randomInt } from 'node:crypto'
 import { hostname } from 'node:os'
 
+import { LONGEST_MS } from '../envelope.js'
 import { checkQueueName, checkWorkerName } from '../names.js'
+import { checkNames } from '../options.js'
 import type { Handler } from './context.js'
 
 /** Where a worker writes its lines; `console` is one. */
@@ -48,8 +50,6 @@ const SHORTEST_LEASE_MS = 250
 const LONGEST_LEASE_MS = 86_400_000
 /** Tasks at once; more is a slip of the hand. */
 const MOST_TASKS = 100_000
-/** Ms, about three centuries. */
-const LONGEST_MS = 10 ** 13
 /** Bytes of a worker's name; a child's id has nine more, and Django's columns for worker ids hold 64. */
 const MOST_NAME_BYTES = 55
 const ALPHABET = 'abcdefghijklmnopqrstuvwxyz0123456789'
@@ -63,14 +63,11 @@ const DEFAULTS = {
   burst: false,
   log: console as Log,
 }
-const KNOWN = new Set(['queues', 'tasks', 'name', ...Object.keys(DEFAULTS)])
+const KNOWN = ['queues', 'tasks', 'name', ...Object.keys(DEFAULTS)]
 
 /** Return the settings that options stand for; throws TypeError, RangeError or `InvalidName` for what can't be. */
 export function readSettings(options: WorkerOptions): Settings {
-  const unknown = Object.keys(options).find((name) => !KNOWN.has(name))
-  if (unknown !== undefined) {
-    throw new TypeError(`Worker has no option '${unknown}'; it takes ${[...KNOWN].join(', ')}.`)
-  }
+  checkNames('Worker', options, KNOWN)
   const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined))
   const settings = { ...DEFAULTS, name: defaultName(), ...given } as Required<WorkerOptions>
   checkNumber('concurrency', settings.concurrency, 1, MOST_TASKS)

@@ -1,13 +1,11 @@
 /** Wait for the wake marker, beside all else. */
 
-import type { Broker } from '../broker.js'
+import { type Broker, LONGEST_WAIT_MS } from '../broker.js'
 import { TaskqError } from '../errors.js'
 import { Bell } from './clock.js'
 import type { Outage } from './outage.js'
 import type { Log } from './settings.js'
 
-/** Ms that one wait lasts. */
-const WAIT_MS = 5_000
 /** Ms to wait after an unexpected failure. */
 const PAUSE_AFTER_FAILURE_MS = 1_000
 const PART = 'waiting'
@@ -52,7 +50,7 @@ export class Waiter {
   /** Wait for a marker; whatever goes wrong, the child looks for work and asks again. */
   async #pop(queues: readonly string[]): Promise<string | null> {
     try {
-      const queue = await this.#broker.wait(queues, WAIT_MS)
+      const queue = await this.#broker.wait(queues, LONGEST_WAIT_MS)
       this.#outage.over(PART)
       return queue
     } catch (error) {
