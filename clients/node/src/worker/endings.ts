@@ -1,6 +1,6 @@
 /** How an attempt ends, and what Redis is told about it. */
 
-import { DEFAULT_BACKOFF, Envelope } from '../envelope.js'
+import { DEFAULT_BACKOFF, type Envelope } from '../envelope.js'
 import { UnreadableRecord } from '../errors.js'
 import { stringify } from '../json.js'
 import { type AttemptError, errorJson, type Lease } from '../records.js'
@@ -53,7 +53,7 @@ export function failed(
 /** Return the envelope of a lease, or what is wrong with it. */
 export function readEnvelope(lease: Lease, exact = false): Envelope | UnreadableRecord {
   try {
-    return Envelope.fromBytes(lease.envelopeBytes, exact)
+    return lease.envelope(exact)
   } catch (error) {
     if (error instanceof UnreadableRecord) return error
     throw error
