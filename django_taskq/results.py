@@ -17,7 +17,7 @@ from . import registry
 from .broker.envelope import Envelope, Form, Head
 from .broker.exceptions import UnreadableRecord
 from .broker.ids import new_id
-from .broker.records import AttemptError, Lease, NewRecord, Record, State
+from .broker.records import MOST_NAMELESS, AttemptError, Lease, NewRecord, Record, State
 from .broker.retry import RetryPolicy
 from .compat import Task, TaskError, TaskResult, TaskResultStatus
 from .conf import Options, milliseconds
@@ -183,7 +183,7 @@ def from_lease(lease: Lease, task: Task | None, *, alias: str, child: str) -> Ta
         "kwargs": envelope.kwargs,
         "backend": alias,
         "errors": [],
-        "worker_ids": [*[""] * (lease.attempt - 1), child],
+        "worker_ids": [*[""] * min(lease.attempt - 1, MOST_NAMELESS), child],
     }
     return unchecked(TaskResult, values)
 

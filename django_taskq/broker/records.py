@@ -12,6 +12,8 @@ from .envelope import Envelope, Head, dump_json, parse_task, read_json
 
 #: Bytes of an error's message and traceback that are kept.
 ERROR_BYTES = 65_536
+#: Attempts without a name that are listed at most: a stranger may have written how many there were.
+MOST_NAMELESS = 100_000
 
 
 class State(StrEnum):
@@ -211,7 +213,7 @@ class Record:
         """The child that made each attempt of this round; empty names where the log no longer goes back."""
         ended = self.attempts - (self.state is State.LEASED)
         names = [attempt.child for attempt in self.round]
-        names = [""] * (ended - len(names)) + names
+        names = [""] * min(ended - len(names), MOST_NAMELESS) + names
         return [*names, self.worker or ""] if self.state is State.LEASED else names
 
     @property

@@ -12,7 +12,7 @@ from django.utils import timezone
 from django_taskq import results
 from django_taskq.broker.envelope import Envelope
 from django_taskq.broker.ids import new_id
-from django_taskq.broker.records import AttemptError, Claim, NewRecord
+from django_taskq.broker.records import MOST_NAMELESS, AttemptError, Claim, NewRecord
 from django_taskq.compat import TaskResultMismatch, TaskResultStatus
 from tests.app import tasks
 from tests.app.test_backend import task_settings
@@ -217,6 +217,14 @@ def test_the_result_of_a_lease(backend, line):
     assert result.enqueued_at == enqueued.enqueued_at
     assert result.started_at == result.last_attempted_at
     assert result.finished_at is None
+
+
+def test_a_lease_after_as_many_attempts_as_nobody_made_is_run_all_the_same(backend, line):
+    enqueued = tasks.add.enqueue(1)
+    backend.broker.client.hset(backend.broker.keys.run(enqueued.id), "attempts", "9" * 9)
+    result = results.from_lease(line.claim("w.one"), tasks.add, alias="default", child="w.one")
+
+    assert (len(result.worker_ids), result.worker_ids[-1]) == (MOST_NAMELESS + 1, "w.one")
 
 
 def test_the_result_of_a_lease_that_nobody_knows(backend, line):

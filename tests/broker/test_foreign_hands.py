@@ -7,6 +7,7 @@ import redis
 
 from django_taskq.broker.inspector import Inspector
 from django_taskq.broker.listing import PLACES, MergedListing
+from django_taskq.broker.records import MOST_NAMELESS
 from django_taskq.broker.scripts import load
 from tests.broker.helpers import (
     ERROR,
@@ -162,3 +163,10 @@ def test_a_release_after_a_damaged_count_counts_from_one(broker):
     assert (lease.releases, lease.attempt) == (1, 1)
     assert lease.unknown_ms is not None
     assert broker.bury(lease, ERROR) == "DONE"
+
+
+def test_as_many_attempts_as_nobody_made_are_not_listed_one_by_one(broker):
+    (record_id,) = put(broker)
+    broker.client.hset(broker.keys.run(record_id), "attempts", "9" * 14)
+    found = read(broker, record_id)
+    assert (found.attempts, len(found.worker_ids)) == (99_999_999_999_999, MOST_NAMELESS)

@@ -7,6 +7,8 @@ import { type Attempt, type State, attemptOf, bytes, groups, integer, text } fro
 const ALIAS = 'alias '
 /** What the scripts don't take for a number counts as missing. */
 const NUMBER = /^\d{1,14}$/
+/** Attempts without a name that are listed at most: a stranger may have written how many there were. */
+const MOST_NAMELESS = 100_000
 
 /** A record, at one moment. Moments are ms on Redis's clock, null for none. */
 export interface Record {
@@ -77,10 +79,10 @@ export function roundOf(record: Record): Attempt[] {
   return ended > 0 ? record.history.slice(-ended) : []
 }
 
-/** Return the child that made each attempt of this round; empty names where the log no longer goes back. */
+/** Return the child that made each attempt of this round; empty names, 100,000 at most, where the log is too short. */
 export function workerIdsOf(record: Record): string[] {
   const names = roundOf(record).map((attempt) => attempt.child)
-  const missing = Math.max(endedAttempts(record) - names.length, 0)
+  const missing = Math.min(Math.max(endedAttempts(record) - names.length, 0), MOST_NAMELESS)
   const ended = [...new Array<string>(missing).fill(''), ...names]
   return record.state === 'leased' ? [...ended, record.worker ?? ''] : ended
 }

@@ -2,6 +2,7 @@
 import { Envelope } from './envelope.js'
 import { UnreadableRecord } from './errors.js'
 import type { Json } from './json.js'
+import { repr } from './json/repr.js'
 import { type Record, resultOf, roundOf, workerIdsOf } from './reading.js'
 import type { AttemptError, State } from './records.js'
 
@@ -11,9 +12,12 @@ export const UNREADABLE = 'unreadable.record'
 /** Django's word for a state. */
 export type Status = 'READY' | 'RUNNING' | 'SUCCESSFUL' | 'FAILED'
 
-const STATUSES: { readonly [state in State]: Status } = {
-  waiting: 'READY', leased: 'RUNNING', succeeded: 'SUCCESSFUL', dead: 'FAILED', cancelled: 'FAILED',
-}
+const STATUSES = new Map<State, Status>([
+  ['waiting', 'READY'], ['leased', 'RUNNING'], ['succeeded', 'SUCCESSFUL'], ['dead', 'FAILED'], ['cancelled', 'FAILED'],
+])
+
+/** The last date that JavaScript has, in ms. */
+const LAST_DATE = 8.64e15
 
 /** A task and what has become of it. */
 export interface TaskResult {
@@ -40,9 +44,11 @@ export interface TaskResult {
   dueAt: Date | null
 }
 
-/** Return the result that a record stands for. */
+/** Return the result that a record stands for; throw `UnreadableRecord` for a state that isn't known here. */
 export function resultFrom(record: Record): TaskResult {
   const envelope = readable(record)
+  const status = STATUSES.get(record.state)
+  if (!status) throw new UnreadableRecord(`The state of ${record.id} is ${repr(record.state)}, which isn't known here.`)
   const isFinished = record.state !== 'waiting' && record.state !== 'leased'
   return {
     id: record.id,
@@ -52,12 +58,12 @@ export function resultFrom(record: Record): TaskResult {
     queue: record.head.queue,
     priority: record.head.priority,
     state: record.state,
-    status: STATUSES[record.state],
+    status,
     attempts: record.attempts,
     result: resultOf(record),
     errors: roundOf(record).flatMap(({ error }) => error ?? []),
     workerIds: workerIdsOf(record),
-    enqueuedAt: new Date(record.head.enqueuedAt),
+    enqueuedAt: dateOf(record.head.enqueuedAt)!,
     startedAt: dateOf(record.startedAt),
     finishedAt: isFinished ? dateOf(record.finishedAt ?? record.diedAt) : null,
     dueAt: dateOf(record.dueAt),
@@ -73,6 +79,7 @@ function readable(record: Record): Envelope {
   }
 }
 
+/** Return a moment; one that a stranger wrote may lie beyond all dates. */
 function dateOf(ms: number | null): Date | null {
-  return ms === null ? null : new Date(ms)
+  return ms === null || Number.isNaN(ms) ? null : new Date(Math.min(ms, LAST_DATE))
 }

@@ -86,6 +86,20 @@ test('a round is what has ended since a person last retried it, as far as the lo
   assert.deepEqual(workerIdsOf(record({ run: { state: 'dead', attempts: 6 }, log })), ['', '', 'old', 'old', 'a', 'b'])
 })
 
+test('as many attempts as nobody made are not listed one by one', () => {
+  const run = { state: 'dead', attempts: '9'.repeat(14) }
+  const { attempts, workerIds } = resultFrom(record({ run, log: [LOG(1, 'a')] }))
+  assert.deepEqual([attempts, workerIds.length, workerIds.at(-1)], [99_999_999_999_999, 100_001, 'a'])
+})
+
+test('a state that is none, and a moment that no date can be, do no harm', () => {
+  for (const state of ['constructor', '__proto__', '']) {
+    assert.throws(() => resultFrom(record({ run: { state } })), { name: 'UnreadableRecord', message: /isn't known here/ })
+  }
+  const strange = resultFrom(record({ task: `${'9'.repeat(400)} 0 q\n\n{"v":1,"name":"t"}`, scores: ['', 'inf'] }))
+  assert.deepEqual([strange.enqueuedAt.getTime(), strange.dueAt], [8.64e15, null])
+})
+
 test('a result is shown of what succeeded', () => {
   const log = [LOG(1, 'a', '{"result":{"ok":true}}')]
   assert.deepEqual(resultOf(record({ run: { state: 'succeeded', attempts: 1 }, log })), { ok: true })
