@@ -12,17 +12,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 
-class WorkerProcess:
-    """A `runtaskworker` in a process group of its own, with what it wrote."""
+class LoggedProcess:
+    """A process in a group of its own, with what it wrote."""
 
-    def __init__(self, arguments, environment, log, settings="tests.redis.project", prefix=(), cwd=ROOT):
+    def __init__(self, command, log, **options):
         self.log_path = log
-        command = [*prefix, sys.executable, "-m", "django", "runtaskworker", f"--settings={settings}", *arguments]
         with open(log, "ab") as file:
-            self.process = subprocess.Popen(
-                command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
-                start_new_session=True,
-            )  # fmt: skip
+            pipes = {"stdin": subprocess.DEVNULL, "stdout": file, "stderr": file}
+            self.process = subprocess.Popen(command, start_new_session=True, **{**pipes, **options})
 
     @property
     def log(self):
@@ -40,11 +37,19 @@ class WorkerProcess:
         try:
             return self.process.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"the worker didn't end:\n{self.log}") from None
+            raise AssertionError(f"the process didn't end:\n{self.log}") from None
 
     def stop(self, timeout=30):
         self.signal(signal.SIGTERM)
         return self.wait(timeout)
+
+
+class WorkerProcess(LoggedProcess):
+    """A `runtaskworker`."""
+
+    def __init__(self, arguments, environment, log, settings="tests.redis.project", prefix=(), cwd=ROOT):
+        command = [*prefix, sys.executable, "-m", "django", "runtaskworker", f"--settings={settings}", *arguments]
+        super().__init__(command, log, cwd=cwd, env=environment)
 
     def children(self):
         return task_processes(self.pid)

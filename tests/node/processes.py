@@ -7,47 +7,20 @@ import signal
 import subprocess
 
 from tests.node.build import FOLDER
-from tests.processes import is_alive
+from tests.processes import LoggedProcess, is_alive
 from tests.servers import die_with_parent
 
 
-class NodeProcess:
-    """A script of this folder, with its settings as JSON in its only argument, and what it wrote."""
+class NodeProcess(LoggedProcess):
+    """A script of this folder, with its settings as JSON in its only argument."""
 
     def __init__(self, script, settings, log, **pipes):
-        self.log_path = log
-        with open(log, "ab") as file:
-            self.process = subprocess.Popen(
-                ["node", FOLDER / script, json.dumps(settings)],
-                **{"stdin": subprocess.DEVNULL, "stdout": file, **pipes}, stderr=file,
-                start_new_session=True, preexec_fn=die_with_parent,
-            )  # fmt: skip
-
-    @property
-    def log(self):
-        return self.log_path.read_text(errors="replace")
-
-    @property
-    def pid(self):
-        return self.process.pid
+        command = ["node", FOLDER / script, json.dumps(settings)]
+        super().__init__(command, log, preexec_fn=die_with_parent, **pipes)
 
     @property
     def is_alive(self):
         return is_alive(self.pid)
-
-    def signal(self, number):
-        self.process.send_signal(number)
-
-    def wait(self, timeout=30):
-        """Return the exit code."""
-        try:
-            return self.process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"the process didn't end:\n{self.log}") from None
-
-    def stop(self, timeout=30):
-        self.signal(signal.SIGTERM)
-        return self.wait(timeout)
 
     def kill(self):
         self.signal(signal.SIGKILL)

@@ -19,7 +19,7 @@ from django_taskq.worker import exceptions, waiter
 from django_taskq.worker.report import Report
 from django_taskq.worker.settings import Settings
 from django_taskq.worker.supervisor import Phase
-from tests.protocol.vectors import _MADE, PATH, VECTORS
+from tests.protocol.vectors import MADE, PATH, VECTORS
 
 PAGE = PATH.with_name("protocol.md").read_text()
 PACKAGE = scripts.FOLDER.parent
@@ -193,4 +193,4 @@ def test_the_names_of_the_scripts_for_redis_are_those_of_the_vectors():
 def test_what_the_vectors_hold_is_described():
     assert {quoted(row[0])[0] for row in table("section")} == set(VECTORS) - {"version"}
     described = {name for row in table("name", PAGE[PAGE.index("## Golden vectors") :]) for name in quoted(row[0])}
-    assert described == {*_MADE, "hex"}
+    assert described == {*MADE, "hex"}

@@ -43,7 +43,7 @@ def _repeated(pair: tuple[str, int]) -> str:
     return pair[0] * pair[1]
 
 
-_MADE = {
+MADE = {
     "integer": int,
     "digits": _digits,
     "double": lambda bits: struct.unpack(">d", bytes.fromhex(bits))[0],
@@ -63,7 +63,7 @@ def made(described: Any) -> Any:
     if not isinstance(described, dict):
         return described
     ((kind, detail),) = described.items()
-    return _MADE[kind](detail)
+    return MADE[kind](detail)
 
 
 def made_bytes(described: Any) -> bytes:
