@@ -4,7 +4,17 @@ import { made } from '../../clients/node/test/vectors.js'
 import { load, settings } from './noting.mjs'
 import { Source } from './values.mjs'
 
-const { Float, parse, stringify } = await load('json')
+const [{ Float, parse, stringify }, { Envelope, parseTask }, { attemptOf }] = await Promise.all(
+  ['json', 'envelope', 'records'].map(load),
+)
+
+const read = (line, exact) => {
+  try {
+    return Envelope.fromBytes(line, exact)
+  } catch (error) {
+    throw new Error(`${error.constructor.name}: ${error.message}`)
+  }
+}
 
 const doubles = new Float64Array(1)
 const bits = Buffer.from(doubles.buffer)
@@ -14,6 +24,18 @@ const actions = {
   plain: (line) => stringify(parse(line), 'args'),
   // What JSON can't hold, as golden vectors describe it.
   described: (line) => stringify(made(JSON.parse(line)), 'args'),
+  envelope: (line) => read(line, true).toBytes(),
+  // Whatever is read of an envelope, it is read or refused alike.
+  verdict: (line) => (read(line, false), 'read'),
+  head: (line) => {
+    const [head, envelope] = parseTask(Buffer.from(JSON.parse(line), 'latin1'), 'given')
+    return stringify([Object.values(head), envelope.toString('latin1')], 'args')
+  },
+  attempt: (line) => {
+    const { attempt, token, startedAt, endedAt, child, error, result } = attemptOf(Buffer.from(JSON.parse(line), 'latin1'), true)
+    const why = error && [error.error, error.message, error.traceback, error.reason]
+    return stringify([attempt, token, startedAt, endedAt, child, why, result], 'args')
+  },
   double: (line) => {
     bits.write(line.toString(), 'hex')
     return stringify(doubles[0])

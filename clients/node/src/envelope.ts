@@ -72,7 +72,7 @@ function partition(text: string, separator: string): [string, string] {
 
 /** Read an integer as Python does. */
 function integer(text: string): number {
-  return INTEGER.test(text) ? Number(text.replaceAll('_', '')) : NaN
+  return INTEGER.test(text) ? Number(text.replaceAll('_', '')) + 0 : NaN // no -0
 }
 
 type Args = readonly unknown[]
