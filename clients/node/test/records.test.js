@@ -94,7 +94,8 @@ test('as many attempts as nobody made are not listed one by one', () => {
 
 test('a state that is none, and a moment that no date can be, do no harm', () => {
   for (const state of ['constructor', '__proto__', '']) {
-    assert.throws(() => resultFrom(record({ run: { state } })), { name: 'UnreadableRecord', message: /isn't known here/ })
+    const unknown = { name: 'UnreadableRecord', message: /isn't known here/ }
+    assert.throws(() => resultFrom(record({ run: { state } })), unknown)
   }
   const strange = resultFrom(record({ task: `${'9'.repeat(400)} 0 q\n\n{"v":1,"name":"t"}`, scores: ['', 'inf'] }))
   assert.deepEqual([strange.enqueuedAt.getTime(), strange.dueAt], [8.64e15, null])
