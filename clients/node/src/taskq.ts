@@ -4,7 +4,7 @@ import { REPLY_MS } from './connection.js'
 import { DEFAULT_BACKOFF, DEFAULT_MAX_ATTEMPTS, DEFAULT_RESULT_TTL_MS, Envelope } from './envelope.js'
 import { BrokerUnavailable, ConfigurationError, EnqueueError, InvalidName, OutOfMemory, TaskqError } from './errors.js'
 import { newId } from './ids.js'
-import { isRecord, repr } from './json/repr.js'
+import { isRecord, kindOf, repr } from './json/repr.js'
 import { checkId, checkIdempotencyKey, checkPriority, checkQueueName, checkTaskName } from './names.js'
 import * as options from './options.js'
 import type { Enqueued, NewRecord, State } from './records.js'
@@ -89,7 +89,7 @@ export class Taskq {
       'url', 'namespace', 'maxPayloadBytes', 'idempotencyTtlMs', 'exact', 'replyMs',
     ])
     const { url = 'redis://localhost:6379/0', namespace, exact = false, replyMs = REPLY_MS } = given
-    this.exact = exact
+    this.exact = options.flag('exact', exact)
     this.maxPayloadBytes = options.count('maxPayloadBytes', given.maxPayloadBytes ?? 1_000_000)
     this.#idempotencyTtlMs = options.milliseconds('idempotencyTtlMs', given.idempotencyTtlMs ?? 86_400_000)
     const patience = options.milliseconds('replyMs', replyMs, 1, LONGEST_REPLY_MS)
@@ -112,11 +112,18 @@ export class Taskq {
    * Throws `EnqueueError` with the ids of those that Redis didn't confirm; those before them are stored.
    */
   async enqueueMany(tasks: Iterable<Task>): Promise<Handle[]> {
-    const records = Array.from(tasks, ({ name, args = [], ...given }, index) => {
+    // Array.from would make nothing of a promise, and nobody would know.
+    if (typeof tasks !== 'object' || tasks === null || !(Symbol.iterator in tasks)) {
+      throw new TypeError(`enqueueMany() takes an array of tasks, or what else can be iterated, not ${kindOf(tasks)}.`)
+    }
+    const records = Array.from(tasks, (task, index) => {
       try {
+        options.checkObject('enqueueMany()', task)
+        const { name, args = [], ...given } = task
         return this.#record(name, args, given)
       } catch (error) {
-        if (error instanceof Error) error.message = `tasks[${index}]: ${error.message}`
+        // One of the application's own may be frozen.
+        if (error instanceof Error) Reflect.set(error, 'message', `tasks[${index}]: ${error.message}`)
         throw error
       }
     })

@@ -98,3 +98,9 @@ test('a long name of a task is counted in characters', () => {
   for (const name of ['😀'.repeat(256), 'n'.repeat(256), 'n'.repeat(511)])
     assert.throws(() => checkTaskName(name), InvalidName)
 })
+
+test('a name that is no text is shown in bounded time, whatever it holds', () => {
+  let held = {}
+  for (let level = 0; level < 64; level += 1) held = { a: held, b: held }
+  assert.throws(() => checkQueueName(held), (error) => error.message.length < 100_000)
+})

@@ -122,6 +122,23 @@ test('one among many that is refused is named, and nothing is stored', async () 
   assert.ok(await isEmpty())
 })
 
+test('what holds no tasks is refused, for nobody would know that nothing was enqueued', async () => {
+  for (const [tasks, what] of [[Promise.resolve([]), 'a Promise'], [{}, 'a Object'], ['t', 'a string'], [null, 'null']]) {
+    const message = `enqueueMany() takes an array of tasks, or what else can be iterated, not ${what}.`
+    await assert.rejects(taskq.enqueueMany(tasks), { name: 'TypeError', message })
+  }
+  const message = 'tasks[1]: enqueueMany() takes an object, not null.'
+  await assert.rejects(taskq.enqueueMany([{ name: 't' }, null]), { name: 'TypeError', message })
+  assert.ok(await isEmpty())
+})
+
+test('an error of the application goes through, also one that can not be changed', async () => {
+  const error = Object.freeze(new Error('mine'))
+  const args = [{ get a() { throw error } }]
+  await assert.rejects(taskq.enqueueMany([{ name: 't', args }]), (thrown) => thrown === error)
+  assert.ok(await isEmpty())
+})
+
 for (const [what, [args, options], name, message = /./] of [
   ['arguments that are no array', [{ 0: 1 }], 'TypeError', /^t: takes an array and an object, not /],
   ['a value without JSON', [[NaN]], 'RangeError', "Unsupported value: t: args[0] is NaN, which JSON doesn't have."],
@@ -131,9 +148,13 @@ for (const [what, [args, options], name, message = /./] of [
   ['a queue that is none', [[], { queue: 'a:b' }], 'InvalidName'],
   ['a priority beyond', [[], { priority: 101 }], 'InvalidName'],
   ['a priority that is none', [[], { priority: '1' }], 'InvalidName'],
+  ['a BigInt for a delay', [[], { delayMs: 5n }], 'RangeError', 'delayMs must be a number of milliseconds, not 5n.'],
+  ['an object for a delay', [[], { delayMs: Object.create(null) }], 'RangeError', /not \[Object: null prototype\] \{\}.$/],
+  ['no object of options', [[], null], 'TypeError', 'enqueue() takes an object, not null.'],
+  ['a number of options', [[], 5], 'TypeError', 'enqueue() takes an object, not a number.'],
   ['a key of nothing', [[], { idempotencyKey: '' }], 'InvalidName'],
   ['an id that is none', [[], { id: 'a b' }], 'InvalidName'],
-  ['a delay that is none', [[], { delayMs: '5' }], 'RangeError', 'delayMs must be a number of milliseconds, not 5.'],
+  ['a delay that is none', [[], { delayMs: '5' }], 'RangeError', "delayMs must be a number of milliseconds, not '5'."],
   ['a delay without end', [[], { delayMs: Infinity }], 'RangeError', 'delayMs lies beyond the year 9999.'],
   ['a moment that is none', [[], { runAt: 5 }], 'TypeError', 'runAt must be a valid Date, not 5.'],
   ['a moment of nothing', [[], { runAt: new Date(NaN) }], 'TypeError', 'runAt must be a valid Date, not Invalid Date.'],
@@ -162,6 +183,11 @@ test('a task without a name is refused before anything is sent', async () => {
 test('an option of the queue that is none is refused', () => {
   assert.throws(() => new Taskq({ ns: 'x' }), { name: 'TypeError', message: /^Taskq has no option 'ns'/ })
   assert.throws(() => new Taskq({ namespace: '{x}' }), { name: 'InvalidName' })
+  assert.throws(() => new Taskq({ exact: 'no' }), { name: 'TypeError', message: /^exact must be true or false/ })
+  assert.throws(() => new Taskq([]), { name: 'TypeError', message: 'Taskq takes an object, not an array.' })
+  // What might be a URL with a password isn't shown.
+  const message = 'Taskq takes an object, not a string.'
+  assert.throws(() => new Taskq('redis://:secret@localhost'), { name: 'TypeError', message })
   assert.throws(() => new Taskq({ url: 'x' }), { name: 'ConfigurationError' })
   assert.throws(() => new Taskq({ maxPayloadBytes: 0 }), { name: 'RangeError' })
   assert.throws(() => new Taskq({ idempotencyTtlMs: -1 }), { name: 'RangeError' })

@@ -402,3 +402,19 @@ test('the presence of a worker tells of it while it serves, and goes with it', a
   await worker.done
   assert.deepEqual(await server.redis.hgetall('{taskq}:worker:here'), {})
 })
+
+test('a worker leaves no connection behind, also where its last words are refused', async () => {
+  const connections = async () => (await server.redis.client('LIST')).trim().split('\n').length
+  const gate = new Gate()
+  await workers.taskq.result('none')
+  const before = await connections()
+  const worker = workers.start({ wait: () => gate.passed }, { concurrency: 1 })
+  await until(isBlocked)
+  const { id } = await workers.taskq.enqueue('wait')
+  await workers.ended(id, 'leased')
+  await server.redis.set('{taskq}:workers', 'of the wrong type')
+  worker.stop()
+  gate.open()
+  await worker.done
+  await until(async () => (await connections()) === before, 'its connections have ended', 5_000)
+})

@@ -3,7 +3,7 @@ import { after, afterEach, before, beforeEach, test } from 'node:test'
 
 import { Bury, Float, Retry, Worker } from '../dist/index.js'
 import { Server, until } from './server.js'
-import { Gate, SOON, Workers } from './workers.js'
+import { Gate, Lines, SOON, Workers } from './workers.js'
 
 let server
 let workers
@@ -185,6 +185,16 @@ test('what a task throws is recorded, whatever it is', async () => {
   })
 })
 
+test('what can not even be looked at is a failed attempt, and another follows', async () => {
+  const { proxy, revoke } = Proxy.revocable({}, {})
+  revoke()
+  const { id } = await enqueue('fail', [], { maxAttempts: 2, backoff: SOON })
+  const worker = workers.start({ fail: () => { throw proxy } })
+  const { errors } = await workers.ended(id, 'dead')
+  assert.deepEqual(errors.map(({ reason }) => reason), ['', ''])
+  assert.deepEqual(worker.log.with('outside the task'), [])
+})
+
 test('the causes of an error are in its traceback', async () => {
   const { id } = await enqueue('fail', [], { maxAttempts: 1 })
   await workers.drain({ fail: () => { throw new Error('outer', { cause: new TypeError('inner') }) } })
@@ -261,7 +271,36 @@ test('what a worker can not be is refused when it is made', () => {
   for (const wrong of [
     { queue: 'a' }, { queues: [] }, { queues: 'a' }, { queues: ['a:b'] }, { tasks: { a: 1 } }, { tasks: null },
     { concurrency: 0 }, { concurrency: 1.5 }, { leaseMs: 249 }, { leaseMs: 86_400_001 }, { shutdownMs: -1 },
-    { name: 'a b' }, { name: 'x'.repeat(56) }, { unknownTtlMs: NaN },
+    { name: 'a b' }, { name: 'x'.repeat(56) }, { unknownTtlMs: NaN }, { burst: 'no' }, { log: null }, { log: {} },
+    { tasks: new Map([['a', () => 1]]) }, { tasks: [() => 1] }, { tasks: new (class { a() {} })() },
   ]) refused(wrong)
   new Worker(workers.taskq, { ...good, name: undefined })
+  assert.throws(() => new Worker(workers.taskq), { message: 'Worker takes an object, not undefined.' })
+  const message = 'Worker takes a Taskq, and then its options.'
+  for (const taskq of [undefined, good, server.url]) assert.throws(() => new Worker(taskq, good), { message })
+})
+
+test('what a worker can not be told is refused', async () => {
+  const worker = new Worker(workers.taskq, { queues: ['a'], tasks: {}, burst: true, log: new Lines() })
+  await assert.rejects(worker.run({ signal: true }), /^TypeError: run\(\) has no option 'signal'; it takes signals\.$/)
+  assert.throws(() => worker.stop({ force: true }), /^TypeError: stop\(\) has no option 'force'; it takes now\.$/)
+  assert.deepEqual(await worker.run(), { forced: false })
+})
+
+test('workers of one process that nobody named are told apart', () => {
+  const [one, other] = [1, 2].map(() => new Worker(workers.taskq, { queues: ['a'], tasks: {} }).name)
+  assert.notEqual(one, other)
+})
+
+test('a log that fails fails no task', async () => {
+  const fails = () => {
+    throw new Error('no log')
+  }
+  const { id } = await workers.taskq.enqueue('bad', [], { maxAttempts: 2, backoff: SOON })
+  const log = { info: fails, warn: fails, error: fails }
+  const worker = workers.start({ bad: () => Promise.reject(new Error('no')) }, { log })
+  const { errors } = await workers.ended(id, 'dead')
+  assert.deepEqual(errors.map(({ message, reason }) => [message, reason]), [['no', ''], ['no', '']])
+  worker.stop()
+  assert.deepEqual(await worker.done, { forced: false })
 })

@@ -20,8 +20,11 @@ export function isPrintable(text: string): boolean {
   return text.search(UNPRINTABLE) < 0
 }
 
+/** Values that are shown: arrays that hold one another several times have no end. */
+const SHOWN_VALUES = 1000
+
 /** Return a JSON value as Python's repr writes it, and any other as what it is: `a Date`. */
-export function repr(value: unknown, levels = SHOWN_LEVELS): string {
+export function repr(value: unknown, levels = SHOWN_LEVELS, room = { values: SHOWN_VALUES }): string {
   switch (typeof value) {
     case 'string':
       return textRepr(value)
@@ -34,11 +37,12 @@ export function repr(value: unknown, levels = SHOWN_LEVELS): string {
   }
   if (value === null) return 'None'
   if (value instanceof Float) return Number.isFinite(+value) ? floatText(+value) : numberRepr(+value)
-  if (levels === 0) return '…'
-  if (Array.isArray(value)) return `[${value.map((item) => repr(item, levels - 1)).join(', ')}]`
+  if (levels === 0 || room.values <= 0) return '…'
+  room.values -= 1
+  if (Array.isArray(value)) return `[${value.map((item) => repr(item, levels - 1, room)).join(', ')}]`
   if (!isRecord(value)) return kindOf(value)
   const entries = value instanceof Map ? [...value] : Object.entries(value)
-  return `{${entries.map(([key, item]) => `${repr(key, 1)}: ${repr(item, levels - 1)}`).join(', ')}}`
+  return `{${entries.map(([key, item]) => `${repr(key, 1)}: ${repr(item, levels - 1, room)}`).join(', ')}}`
 }
 
 /** Tell whether a value is a plain object, of whichever realm, or a Map. */

@@ -2,6 +2,7 @@
 
 import { inspect } from 'node:util'
 
+import { Bury, Retry } from '../errors.js'
 import type { AttemptError } from '../records.js'
 
 /** Causes of causes that are shown. */
@@ -23,7 +24,12 @@ function messageOf(thrown: unknown): string {
   return thrown instanceof Error ? String(thrown.message) : inspect(thrown)
 }
 
-function attempted(step: () => string, otherwise: string): string {
+/** Return what a task asked for by throwing it; null for any other thing, also one that can't be looked at. */
+export function signalOf(thrown: unknown): Bury | Retry | null {
+  return attempted(() => (thrown instanceof Bury || thrown instanceof Retry ? thrown : null), null)
+}
+
+function attempted<T>(step: () => T, otherwise: T): T {
   try {
     return step()
   } catch {

@@ -4,8 +4,9 @@ import { randomInt } from 'node:crypto'
 import { hostname } from 'node:os'
 
 import { LONGEST_MS } from '../envelope.js'
+import { isRecord, kindOf } from '../json/repr.js'
 import { checkQueueName, checkWorkerName } from '../names.js'
-import { checkNames } from '../options.js'
+import { checkNames, flag, shown } from '../options.js'
 import type { Handler } from './context.js'
 
 /** Where a worker writes its lines; `console` is one. */
@@ -69,20 +70,23 @@ const KNOWN = ['queues', 'tasks', 'name', ...Object.keys(DEFAULTS)]
 export function readSettings(options: WorkerOptions): Settings {
   checkNames('Worker', options, KNOWN)
   const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined))
-  const settings = { ...DEFAULTS, name: defaultName(), ...given } as Required<WorkerOptions>
+  if (given.name === undefined) given.name = defaultName()
+  const settings = { ...DEFAULTS, ...given } as Required<WorkerOptions>
   checkNumber('concurrency', settings.concurrency, 1, MOST_TASKS)
   checkNumber('leaseMs', settings.leaseMs, SHORTEST_LEASE_MS, LONGEST_LEASE_MS)
   for (const name of ['shutdownMs', 'unknownTtlMs', 'timeoutGraceMs'] as const) {
     checkNumber(name, settings[name], 0, LONGEST_MS)
   }
+  flag('burst', settings.burst)
   const name = checkName(settings.name)
   const child = `${name}.${Array.from({ length: 8 }, () => ALPHABET[randomInt(ALPHABET.length)]).join('')}`
-  return { ...settings, queues: queuesOf(settings.queues), tasks: tasksOf(settings.tasks), child }
+  const { queues, tasks, log } = settings
+  return { ...settings, queues: queuesOf(queues), tasks: tasksOf(tasks), log: logOf(log), child }
 }
 
 function checkNumber(name: string, value: unknown, least: number, most: number): void {
   if (!Number.isInteger(value) || (value as number) < least || (value as number) > most) {
-    throw new RangeError(`${name} must be a whole number from ${least} to ${most}, not ${String(value)}.`)
+    throw new RangeError(`${name} must be a whole number from ${least} to ${most}, not ${shown(value)}.`)
   }
 }
 
@@ -101,14 +105,36 @@ function queuesOf(queues: unknown): readonly string[] {
 
 /** Return the tasks by name, of which only own properties are any: else `constructor` would be a task. */
 function tasksOf(tasks: unknown): ReadonlyMap<string, Handler> {
-  if (typeof tasks !== 'object' || tasks === null) throw new TypeError('tasks must be an object of functions.')
+  // Of a Map or a class's instance nothing would be found, and all that is claimed would go back.
+  if (!isRecord(tasks) || tasks instanceof Map) {
+    throw new TypeError(`tasks must be a plain object of functions, not ${kindOf(tasks)}.`)
+  }
   const wrong = Object.entries(tasks).find(([, task]) => typeof task !== 'function')
   if (wrong !== undefined) throw new TypeError(`The task '${wrong[0]}' must be a function.`)
   return new Map(Object.entries(tasks))
 }
 
-/** Return the host's name, as far as it may stand in one of ours, and the process id. */
+/** Return a log that throws nothing: no task fails because nobody could be told of it. */
+function logOf(log: Log): Log {
+  const line = (level: keyof Log) => {
+    if (typeof log?.[level] !== 'function') throw new TypeError('log must have the functions info, warn and error.')
+    return (...parts: unknown[]) => {
+      try {
+        log[level](...parts)
+      } catch {
+        // Nobody is left to be told.
+      }
+    }
+  }
+  return { info: line('info'), warn: line('warn'), error: line('error') }
+}
+
+/** How many workers of this process have no name of their own. */
+let nameless = 0
+
+/** Return the host's name, as far as it may stand in one of ours, and the process id; another one counts them. */
 function defaultName(): string {
-  const end = `-${process.pid}`
+  nameless += 1
+  const end = `-${process.pid}` + (nameless > 1 ? `-${nameless}` : '')
   return hostname().replace(/[^0-9A-Za-z._-]/g, '-').slice(0, MOST_NAME_BYTES - end.length) + end
 }

@@ -8,7 +8,7 @@ import type { Taskq } from '../taskq.js'
 import { after } from './clock.js'
 import { Context, type Handler } from './context.js'
 import { buriedUnread, failed, readEnvelope, succeeded } from './endings.js'
-import { describe } from './failures.js'
+import { describe, signalOf } from './failures.js'
 import { TaskTimeout, UnknownTask } from './reasons.js'
 import type { Run } from './run.js'
 import type { Settings } from './settings.js'
@@ -80,9 +80,10 @@ export class Tasks {
   }
 
   #failed(run: Run, envelope: Envelope, error: unknown): Settlement {
-    const reason = error instanceof Bury ? error.reason : run.isOverdue ? 'time limit' : ''
+    const signal = signalOf(error)
+    const reason = signal instanceof Bury ? signal.reason : run.isOverdue ? 'time limit' : ''
     const described = describe(error, reason)
-    const wish = { afterMs: error instanceof Retry ? error.afterMs : null, isLast: error instanceof Bury }
+    const wish = { afterMs: signal instanceof Retry ? signal.afterMs : null, isLast: signal instanceof Bury }
     const settlement = failed(run.lease, envelope, described, wish)
     const { id, attempt } = run.lease
     const next = settlement.script === 'retry' ? 'another follows' : 'no other follows'

@@ -2,7 +2,8 @@
 
 import type { Broker } from '../broker.js'
 import { BrokerUnavailable, OutOfMemory } from '../errors.js'
-import type { Taskq } from '../taskq.js'
+import { checkNames } from '../options.js'
+import { Taskq } from '../taskq.js'
 import { Child } from './child.js'
 import { after, Bell } from './clock.js'
 import { Duty } from './duty.js'
@@ -41,6 +42,7 @@ export class Worker {
 
   /** Throws TypeError, RangeError or `InvalidName` for options that can't be. */
   constructor(taskq: Taskq, options: WorkerOptions) {
+    if (!(taskq instanceof Taskq)) throw new TypeError('Worker takes a Taskq, and then its options.')
     const settings = readSettings(options)
     const { name, leaseMs, log } = settings
     // A connection that fell silent is given up while the lease holds.
@@ -70,10 +72,11 @@ export class Worker {
    *
    * With `signals`, the first SIGTERM or SIGINT stops it and the second stops it now.
    */
-  async run({ signals = false }: { signals?: boolean } = {}): Promise<{ forced: boolean }> {
+  async run(given: { signals?: boolean } = {}): Promise<{ forced: boolean }> {
+    checkNames('run()', given, ['signals'])
     if (this.#hasRun) throw new Error('A worker runs once; make another.')
     this.#hasRun = true
-    const ignoreSignals = signals ? onSignals(() => this.#obey()) : () => {}
+    const ignoreSignals = given.signals ? onSignals(() => this.#obey()) : () => {}
     try {
       const givenUp = new Promise<void>((resolve) => (this.#giveUp = resolve))
       await Promise.race([this.#work(), givenUp])
@@ -89,9 +92,10 @@ export class Worker {
    *
    * What still runs then is told by its signal, and goes back to the queue with its attempt.
    */
-  stop({ now = false }: { now?: boolean } = {}): void {
+  stop(given: { now?: boolean } = {}): void {
+    checkNames('stop()', given, ['now'])
     if (this.#hasEnded) return
-    if (now) this.#force('It was told to stop now')
+    if (given.now) this.#force('It was told to stop now')
     if (this.#phase !== 'starting' && this.#phase !== 'serving') return
     this.#enter('draining')
     this.#settings.log.info(`Worker ${this.name} is stopping: it claims no more`)
@@ -101,8 +105,8 @@ export class Worker {
   }
 
   #obey(): void {
-    if (this.#phase === 'draining') this.#force('A second signal came')
-    else this.stop()
+    if (this.#phase !== 'draining') this.stop()
+    else if (!this.#hasEnded) this.#force('A second signal came')
   }
 
   #force(why: string): void {
@@ -155,11 +159,9 @@ export class Worker {
     this.#forget()
     this.#renewals.stop()
     for (const duty of this.#duties) duty.stop()
-    const farewell = async () => {
-      if (this.#phase !== 'starting') await this.#presence.leave()
-      await this.#broker.close()
-    }
-    await within(FAREWELL_PATIENCE_MS, farewell())
+    const farewell = this.#phase === 'starting' ? Promise.resolve() : this.#presence.leave()
+    // Whatever becomes of it, no connection stays that would keep the process.
+    await within(FAREWELL_PATIENCE_MS, farewell.finally(() => this.#broker.close()))
     this.#settings.log.info(`Worker ${this.name} ended`)
   }
 
