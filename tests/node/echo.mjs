@@ -32,7 +32,8 @@ const actions = {
     return stringify([Object.values(head), envelope.toString('latin1')], 'args')
   },
   attempt: (line) => {
-    const { attempt, token, startedAt, endedAt, child, error, result } = attemptOf(Buffer.from(JSON.parse(line), 'latin1'), true)
+    const found = attemptOf(Buffer.from(JSON.parse(line), 'latin1'), true)
+    const { attempt, token, startedAt, endedAt, child, error, result } = found
     const why = error && [error.error, error.message, error.traceback, error.reason]
     return stringify([attempt, token, startedAt, endedAt, child, why, result], 'args')
   },

@@ -48,7 +48,9 @@ def test_every_file_is_shorter_than_its_budget(folder, pattern, budget):
     assert not long
 
 
-@pytest.mark.parametrize(("folder", "pattern"), [("clients/node", "*.[jt]s"), ("testproject", "*.js")])
+@pytest.mark.parametrize(
+    ("folder", "pattern"), [("clients/node", "*.[jt]s"), ("testproject", "*.js"), ("tests/node", "*.mjs")]
+)
 def test_no_line_of_javascript_is_longer_than_those_of_python(folder, pattern):
     lines = [
         (name, number)
