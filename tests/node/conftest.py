@@ -10,7 +10,7 @@ import pytest
 from django_taskq.broker.inspector import Inspector
 from django_taskq.compat import task_backends
 from tests.node import build
-from tests.node.ledger import DATABASE, Ledger
+from tests.node.ledger import DATABASE, PYTHON, Ledger
 from tests.node.processes import Hand, NodeProcess
 from tests.processes import ROOT, WorkerProcess
 from tests.redis.conftest import ENDED, is_ready
@@ -25,6 +25,11 @@ def _client():
 @pytest.fixture
 def inspector(redis_server):
     return Inspector(task_backends["default"].broker)
+
+
+@pytest.fixture
+def broker(inspector):
+    return inspector.broker
 
 
 @pytest.fixture
@@ -105,6 +110,18 @@ def start_python(redis_server, inspector, tmp_path):
     yield start
     for worker in started:
         worker.kill_group()
+
+
+@pytest.fixture
+def start_single(start_python, start_node):
+    """Give a function that starts a worker in a language, which runs one task after the other."""
+
+    def start(language, **settings):
+        if language == PYTHON:
+            return start_python("python", "--threads", "1", **settings)
+        return start_node(concurrency=1, **settings)
+
+    return start
 
 
 @pytest.fixture

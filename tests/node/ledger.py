@@ -19,6 +19,8 @@ import redis
 DATABASE = 1
 KEY = "ledger"
 PYTHON, NODE = "python", "node"
+#: Milliseconds by which a task may begin late; whoever missed a wake-up looks again after five seconds.
+LATENESS = 3500
 
 
 @cache

@@ -24,12 +24,6 @@ from tests.node.values import nested, new_seed
 from tests.rules import check_rules
 from tests.waiting import wait_until
 
-
-@pytest.fixture
-def broker(inspector):
-    return inspector.broker
-
-
 NUMBERS = {
     "0": ("number", "0"),
     "123456789012345": ("number", "123456789012345"),

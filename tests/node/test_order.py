@@ -7,25 +7,13 @@ from datetime import timedelta
 
 import pytest
 
+from tests.broker.helpers import now
 from tests.node import tasks
-from tests.node.ledger import NODE, PYTHON
+from tests.node.ledger import LATENESS, NODE, PYTHON
 from tests.rules import check_rules
 from tests.waiting import wait_until
 
-#: Milliseconds by which a delayed task may be late; whoever missed a wake-up looks again after five seconds.
-LATENESS = 3500
-
 EITHER = pytest.mark.parametrize("language", [PYTHON, NODE])
-
-
-@pytest.fixture
-def start_single(start_python, start_node):
-    """Give a function that starts a worker which runs one task after the other."""
-
-    def start(language):
-        return start_python("python", "--threads", "1") if language == PYTHON else start_node(concurrency=1)
-
-    return start
 
 
 @pytest.fixture
@@ -84,7 +72,7 @@ def test_a_delayed_task_never_runs_before_its_time_and_needs_no_other_to_be_enqu
 
 @EITHER
 def test_an_urgent_task_that_is_delayed_does_not_stand_before_one_that_is_due(
-    start_single, enqueue, ended, inspector, ledger, open_gate, hand, begun, language
+    start_single, enqueue, ended, inspector, broker, ledger, open_gate, hand, begun, language
 ):
     gate = hand.ask("enqueue", name="border.hold", args='["go"]', options={"priority": 100})["id"]
     hour = 3_600_000
@@ -93,18 +81,13 @@ def test_an_urgent_task_that_is_delayed_does_not_stand_before_one_that_is_due(
     due = [enqueue(each, priority=-100) for each in (PYTHON, NODE)]
     start_single(language)
     (held,) = begun(gate)
-    wait_until(lambda: now(inspector) > held.began_at + 600)
+    wait_until(lambda: now(broker) > held.began_at + 600)
 
     open_gate("go")
 
     ended(gate, *soon, *due)
     assert [run.id for run in ledger().order] == [gate, *in_order(inspector, soon), *in_order(inspector, due)]
     assert {record.state for record in inspector.records(urgent)} == {"waiting"}
-
-
-def now(inspector):
-    seconds, micros = inspector.broker.client.time()
-    return seconds * 1000 + micros // 1000
 
 
 def in_order(inspector, ids):

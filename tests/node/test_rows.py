@@ -33,11 +33,6 @@ def statuses(database):
         return dict(connection.execute("SELECT id, status FROM django_taskq_taskrecord"))
 
 
-@pytest.fixture
-def broker(inspector):
-    return inspector.broker
-
-
 def with_rows(broker):
     """Enqueue what must not run without its row; return the ids."""
     document = envelope("border.work", args=[0])

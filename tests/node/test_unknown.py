@@ -15,11 +15,6 @@ BOTH_WAYS = pytest.mark.parametrize(("first", "other"), [(NODE, PYTHON), (PYTHON
 
 
 @pytest.fixture
-def broker(inspector):
-    return inspector.broker
-
-
-@pytest.fixture
 def start(start_python, start_node):
     """Give a function that starts a worker in a language, with its `unknown_ttl` in seconds."""
 

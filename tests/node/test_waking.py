@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from tests.broker.helpers import envelope, now, record
-from tests.node.ledger import NODE, PYTHON
+from tests.node.ledger import LATENESS, NODE, PYTHON
 from tests.rules import check_rules
 from tests.waiting import wait_until
 
-#: Milliseconds by which a task may be late; whoever missed a wake-up looks again after five seconds.
-LATENESS = 3500
 LEASE = 1
 
 BOTH_WAYS = pytest.mark.parametrize(("busy", "idle"), [(NODE, PYTHON), (PYTHON, NODE)])
 
 
 @pytest.fixture
-def broker(inspector):
-    return inspector.broker
-
-
-@pytest.fixture
-def start_single(start_python, start_node):
-    """Give a function that starts a worker with one hand."""
-
-    def start(language):
-        if language == PYTHON:
-            return start_python("python", "--threads", "1", lease=LEASE)
-        return start_node(concurrency=1, lease=LEASE)
-
-    return start
+def start_single(start_single):
+    return partial(start_single, lease=LEASE)
 
 
 def hold(gate, **fields):
