@@ -2,33 +2,23 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { after, afterEach, before, beforeEach, test } from 'node:test'
+import { afterEach, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 
-import { Server, until } from './server.js'
-import { SOON, Workers } from './workers.js'
+import { until } from './server.js'
+import { enqueue, run, server, setUp, SOON, workers } from './workers.js'
 
 const PROGRAM = fileURLToPath(new URL('worker-program.js', import.meta.url))
 
-let server
-let workers
+setUp()
+
 let started = []
-before(async () => {
-  server = await Server.start()
-  workers = new Workers(server)
-})
-beforeEach(() => server.flush())
 afterEach(async () => {
-  await workers.stop()
   for (const { pid, exited, hasExited } of started) {
     if (!hasExited()) process.kill(pid, 'SIGKILL')
     await exited
   }
   started = []
-})
-after(async () => {
-  await workers.close()
-  await server.stop()
 })
 
 /** Start a worker's process; `exited` is the promise of its code. */
@@ -46,8 +36,6 @@ function start(options = {}) {
   return program
 }
 
-const enqueue = (...task) => workers.taskq.enqueue(...task)
-const run = (id) => server.redis.hgetall(`{taskq}:run:${id}`)
 const begun = () => server.redis.lrange('begun', 0, -1)
 const hasBegun = (id) => until(async () => (await begun()).some((line) => line.endsWith(id)), `${id} has begun`)
 

@@ -1,28 +1,15 @@
 // What a worker does with records that it can't run, and with time limits.
 import assert from 'node:assert/strict'
-import { after, afterEach, before, beforeEach, test } from 'node:test'
+import { test } from 'node:test'
 
 import { TaskTimeout } from '../dist/index.js'
-import { Server, until } from './server.js'
-import { Gate, SOON, Workers } from './workers.js'
+import { until } from './server.js'
+import { enqueue, Gate, run, server, setUp, SOON, workers } from './workers.js'
 
 const LEASE_MS = 300
 
-let server
-let workers
-before(async () => {
-  server = await Server.start()
-  workers = new Workers(server)
-})
-beforeEach(() => server.flush())
-afterEach(() => workers.stop())
-after(async () => {
-  await workers.close()
-  await server.stop()
-})
+setUp()
 
-const enqueue = (...task) => workers.taskq.enqueue(...task)
-const run = (id) => server.redis.hgetall(`{taskq}:run:${id}`)
 const task = (id) => server.redis.get(`{taskq}:task:${id}`)
 
 /** Store a record whose text is another than was enqueued. */

@@ -1,37 +1,21 @@
 import assert from 'node:assert/strict'
-import { after, afterEach, before, beforeEach, test } from 'node:test'
+import { afterEach, beforeEach, test } from 'node:test'
 
 import {
   BrokerError, BrokerUnavailable, CancelRequested, ConfigurationError, LeaseLost, WorkerStopped,
 } from '../dist/index.js'
 import { Proxy as Line, Server, until } from './server.js'
-import { Gate, loseReply, SOON, Workers } from './workers.js'
+import { enqueue, Gate, loseReply, run, server, setUp, SOON, workers } from './workers.js'
 
 const LEASE_MS = 300
 
-let server
-let workers
-let line
-before(async () => {
-  server = await Server.own('--appendonly', 'yes')
-  workers = new Workers(server)
-})
-beforeEach(async () => {
-  await workers.flush()
-  line = await Line.start(server.port)
-})
-afterEach(async () => {
-  await workers.stop()
-  await line.stop()
-})
-after(async () => {
-  await workers.close()
-  await server.stop()
-})
+setUp(() => Server.own('--appendonly', 'yes'))
 
-const enqueue = (...task) => workers.taskq.enqueue(...task)
+let line
+beforeEach(async () => (line = await Line.start(server.port)))
+afterEach(() => line.stop())
+
 const state = async (id) => (await workers.taskq.result(id)).state
-const run = (id) => server.redis.hgetall(`{taskq}:run:${id}`)
 /** Whether a client waits in BZPOPMIN. */
 const isBlocked = async () => / flags=b /.test(await server.redis.client('LIST'))
 const through = () => workers.connect(line.url)

@@ -1,25 +1,11 @@
 import assert from 'node:assert/strict'
-import { after, afterEach, before, beforeEach, test } from 'node:test'
+import { test } from 'node:test'
 
 import { Bury, Float, Retry, Worker } from '../dist/index.js'
-import { Server, until } from './server.js'
-import { Gate, Lines, SOON, Workers } from './workers.js'
+import { until } from './server.js'
+import { enqueue, Gate, Lines, run, server, setUp, SOON, workers } from './workers.js'
 
-let server
-let workers
-before(async () => {
-  server = await Server.start()
-  workers = new Workers(server)
-})
-beforeEach(() => server.flush())
-afterEach(() => workers.stop())
-after(async () => {
-  await workers.close()
-  await server.stop()
-})
-
-const enqueue = (...task) => workers.taskq.enqueue(...task)
-const run = (id) => server.redis.hgetall(`{taskq}:run:${id}`)
+setUp()
 
 test('a task is called with its arguments, and what it returns is the result', async () => {
   const { id } = await enqueue('add', [2, 3], { kwargs: { by: 10 } })

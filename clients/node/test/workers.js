@@ -1,7 +1,9 @@
 // Workers of a test file: with short leases and a log that is kept, and ended with each test.
+import { after, afterEach, before, beforeEach } from 'node:test'
+
 import { Taskq, Worker } from '../dist/index.js'
 import { load, names } from '../dist/scripts.js'
-import { until } from './server.js'
+import { Server, until } from './server.js'
 
 /** A policy that waits hardly, so that a test needn't. */
 export const SOON = { base: 0.01, factor: 1, cap: 0.01, jitter: 'none' }
@@ -101,3 +103,24 @@ export class Workers {
     await Promise.all(this.#taskqs.map((taskq) => taskq.close()))
   }
 }
+
+/** What the tests of a file work on, once it has called `setUp`. */
+export let server
+export let workers
+
+/** Start a server before the tests of a file; before each it is empty, and after each no worker is left. */
+export function setUp(startServer = Server.start) {
+  before(async () => {
+    server = await startServer()
+    workers = new Workers(server)
+  })
+  beforeEach(() => workers.flush())
+  afterEach(() => workers.stop())
+  after(async () => {
+    await workers.close()
+    await server.stop()
+  })
+}
+
+export const enqueue = (...task) => workers.taskq.enqueue(...task)
+export const run = (id) => server.redis.hgetall(`{taskq}:run:${id}`)
