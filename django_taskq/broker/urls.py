@@ -13,6 +13,7 @@ from .exceptions import ConfigurationError
 SCHEMES = ("redis", "rediss", "unix", "sentinel", "redis+cluster")
 _DEFAULT_PORTS = {"redis": 6379, "rediss": 6379, "sentinel": 26379, "redis+cluster": 6379}
 _SECRET = re.compile(r"user|pass|key")
+_NO_OPTION = "what follows its '?' isn't name=value; in a password, write %3F"
 _HOST = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<name>[^\[\]:@/,\s]+))?(?::(?P<port>\d{1,5}))?")
 
 
@@ -134,10 +135,13 @@ def _query(scheme: str, text: str) -> dict[str, Any]:
     try:
         pairs = parse_qsl(text, keep_blank_values=True, strict_parsing=True) if text else []
     except ValueError:
-        raise _Unreadable("what follows its '?' isn't name=value; in a password, write %3F") from None
+        raise _Unreadable(_NO_OPTION) from None
     options: dict[str, Any] = {}
     for name, value in pairs:
         if name not in known:
+            # Before an @ it may be the end of a password, which isn't shown.
+            if "@" in text:
+                raise _Unreadable(_NO_OPTION)
             raise _Unreadable(f"it can't set {name!r}; it takes {', '.join(sorted(known))}")
         try:
             options[name] = known[name](value)

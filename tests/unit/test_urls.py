@@ -71,6 +71,7 @@ WRONG = {
     "redis://h?colour=red": "can't set 'colour'; it takes client_name, db",
     "redis://h?ssl_ca_certs=x": "can't set 'ssl_ca_certs'",
     "redis://h?sentinel_password=x": "can't set 'sentinel_password'",
+    "redis://:a?secret=b@h": "isn't name=value; in a password, write %3F",
     "rediss://h?ssl_check_hostname=maybe": "'ssl_check_hostname' has a wrong value",
     "unix://": "unix:///run/redis.sock",
     "unix://tmp/redis.sock": "unix:///run/redis.sock",

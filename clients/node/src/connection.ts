@@ -152,7 +152,9 @@ class Line {
 
   #refusedGreeting(said: string): TaskqError {
     const { password } = this.#address
-    return refusal(password ? said.replaceAll(password, '***') : said)
+    // A server without AUTH repeats what it was given, cut and in its own spelling.
+    const safe = said.replace(/,? with args beginning with:[^]*/, '')
+    return refusal(password ? safe.replaceAll(password, '***') : safe)
   }
 
   /** Send commands, or throw `BrokerUnavailable`; a reply that doesn't come ends the connection. */

@@ -69,8 +69,11 @@ function readOptions(scheme: string, query: string): Map<string, string> {
   const options = new Map<string, string>()
   for (const pair of query.split('&').filter(Boolean)) {
     const equals = pair.indexOf('=')
-    if (equals < 1) throw unreadable("what follows its '?' isn't name=value; in a password, write %3F")
-    const name = pair.slice(0, equals)
+    const name = pair.slice(0, Math.max(equals, 0))
+    // Before an @ it may be the end of a password, which isn't shown.
+    if (equals < 1 || (!known.includes(name) && query.includes('@'))) {
+      throw unreadable("what follows its '?' isn't name=value; in a password, write %3F")
+    }
     if (!known.includes(name)) throw unreadable(`it can't set '${name}'; it takes ${known.toSorted().join(', ')}`)
     options.set(name, decoded(pair.slice(equals + 1).replaceAll('+', ' ')))
   }

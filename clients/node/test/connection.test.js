@@ -221,12 +221,25 @@ test('a password opens the server, and stands in no error', async () => {
 })
 
 test('a password that a server repeats is masked', async () => {
-  const url = await impostor("-ERR unknown command 'AUTH' with args beginning with: 'hush-hush'\r\n")
+  const url = await impostor("-ERR no such password: 'hush-hush'\r\n")
   await assert.rejects(connect(url.replace('//', '//:hush-hush@')).send([['PING']]), (error) => {
-    assert.match(error.message, /beginning with: '\*\*\*'/)
+    assert.match(error.message, /no such password: '\*\*\*'/)
     assert.doesNotMatch(shownWholly(error), /hush/)
     return true
   })
+})
+
+test('a password that a server without AUTH repeats in part is not shown', async () => {
+  const without = await Server.own('--rename-command', 'AUTH', 'LOGIN')
+  opened.unshift(without)
+  for (const password of [`hush${'h'.repeat(200)}`, 'hush\r\nhush']) {
+    const url = `redis://:${encodeURIComponent(password)}@127.0.0.1:${without.port}`
+    await assert.rejects(connect(url).send([['PING']]), (error) => {
+      assert.match(error.message, /unknown command/)
+      assert.doesNotMatch(shownWholly(error), /hush/)
+      return true
+    })
+  }
 })
 
 function shownWholly(error) {

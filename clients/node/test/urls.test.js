@@ -39,6 +39,7 @@ for (const [url, message] of [
   ['redis://:sec%ret@x', "The Redis URL can't be read: a % in it stands for nothing; in a password, write %25."],
   ['redis://:secret@x?socket_timeout=9', /: it can't set 'socket_timeout'; it takes client_name, db, /],
   ['redis://:secret@x?db', /: what follows its '\?' isn't name=value; in a password, write %3F.$/],
+  ['redis://:a?secret=b@x', /: what follows its '\?' isn't name=value; in a password, write %3F.$/],
   ['redis://x?ssl_certfile=secret', /it can't set 'ssl_certfile'/],
   ['rediss://x?ssl_ca_certs=/no/secret', 'The file that ssl_ca_certs names can\'t be read: ENOENT.'],
   ['rediss://x?ssl_ca_path=/secret', /give ssl_ca_certs, one file/],
