@@ -123,7 +123,8 @@ test('one among many that is refused is named, and nothing is stored', async () 
 })
 
 test('what holds no tasks is refused, for nobody would know that nothing was enqueued', async () => {
-  for (const [tasks, what] of [[Promise.resolve([]), 'a Promise'], [{}, 'a Object'], ['t', 'a string'], [null, 'null']]) {
+  const wrong = [[Promise.resolve([]), 'a Promise'], [{}, 'a Object'], ['t', 'a string'], [null, 'null']]
+  for (const [tasks, what] of wrong) {
     const message = `enqueueMany() takes an array of tasks, or what else can be iterated, not ${what}.`
     await assert.rejects(taskq.enqueueMany(tasks), { name: 'TypeError', message })
   }
@@ -149,7 +150,7 @@ for (const [what, [args, options], name, message = /./] of [
   ['a priority beyond', [[], { priority: 101 }], 'InvalidName'],
   ['a priority that is none', [[], { priority: '1' }], 'InvalidName'],
   ['a BigInt for a delay', [[], { delayMs: 5n }], 'RangeError', 'delayMs must be a number of milliseconds, not 5n.'],
-  ['an object for a delay', [[], { delayMs: Object.create(null) }], 'RangeError', /not \[Object: null prototype\] \{\}.$/],
+  ['an object for a delay', [[], { delayMs: Object.create(null) }], 'RangeError', /not \[Object: null prototype\] {}.$/],
   ['no object of options', [[], null], 'TypeError', 'enqueue() takes an object, not null.'],
   ['a number of options', [[], 5], 'TypeError', 'enqueue() takes an object, not a number.'],
   ['a key of nothing', [[], { idempotencyKey: '' }], 'InvalidName'],
