@@ -150,7 +150,7 @@ for (const [what, [args, options], name, message = /./] of [
   ['a priority beyond', [[], { priority: 101 }], 'InvalidName'],
   ['a priority that is none', [[], { priority: '1' }], 'InvalidName'],
   ['a BigInt for a delay', [[], { delayMs: 5n }], 'RangeError', 'delayMs must be a number of milliseconds, not 5n.'],
-  ['an object for a delay', [[], { delayMs: Object.create(null) }], 'RangeError', /not \[Object: null prototype\] {}.$/],
+  ['an object as delay', [[], { delayMs: Object.create(null) }], 'RangeError', /not \[Object: null prototype\] {}.$/],
   ['no object of options', [[], null], 'TypeError', 'enqueue() takes an object, not null.'],
   ['a number of options', [[], 5], 'TypeError', 'enqueue() takes an object, not a number.'],
   ['a key of nothing', [[], { idempotencyKey: '' }], 'InvalidName'],
