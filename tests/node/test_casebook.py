@@ -82,39 +82,15 @@ def test_c46_what_json_can_not_carry_is_refused_by_both_and_nothing_is_stored(ha
 
 NAMES = [
     *(
-        "dlq",
-        "default:leases",
-        "a}b",
-        "{",
-        "",
-        " ",
-        "a b",
-        "x" * 300,
-        "x" * 100,
-        "x" * 101,
-        "a\nb",
-        "a\x00",
-        "\x7f",
+        "dlq", "default:leases", "a}b", "{", "", " ", "a b", "x" * 300, "x" * 100, "x" * 101, "a\nb", "a\x00", "\x7f",
         "\x85",
     ),
     *(
-        "*",
-        "é" * 50,
-        "é" * 51,
-        "😀" * 25,
-        "😀" * 26,
-        "naïve 語",
-        "\ud800",
-        "it's",
-        'say "so"',
-        'it\'s "so"',
-        "\\",
-        None,
-        1,
-        1.5,
+        "*", "é" * 50, "é" * 51, "😀" * 25, "😀" * 26, "naïve 語", "\ud800", "it's", 'say "so"', 'it\'s "so"', "\\",
+        None, 1, 1.5,
     ),
     *(True, [], {}, ["a"], "mail:ready", "wake", "__proto__", "\u2028", "\u200b", "\xa0"),
-]
+]  # fmt: skip
 
 CHECKS = {
     "checkNamespace": keys.check_namespace,

@@ -22,23 +22,12 @@ FLOATS = (
 )
 TEXTS = (
     *(
-        "",
-        "a",
-        '"',
-        "\\",
-        "\\u0000",
-        "/",
-        "</script>",
-        "\x00",
-        "\x00\x01\x1f",
-        "\b\f\n\r\t",
-        "\x7f",
-        "\x80\x9f",
+        "", "a", '"', "\\", "\\u0000", "/", "</script>", "\x00", "\x00\x01\x1f", "\b\f\n\r\t", "\x7f", "\x80\x9f",
         "\u2028",
     ),
     *("\u2029", "\ufeff", "\ufffd", "\uffff", "é", "e\u0301", "語", "😀", "𐐷\x00", "\U0010ffff", "null", "1.0", "NaN"),
     *("\ud7ff\ue000", "{", "]", "[]", "-0", "true", "\U0001f468\u200d\U0001f469", "\N{RIGHT-TO-LEFT OVERRIDE}abc"),
-)
+)  # fmt: skip
 KEYS = (
     *("", "0", "1", "2", "10", "01", "-1", "1.0", "4294967294", "4294967295", "4294967296", "9007199254740991"),
     *("__proto__", "constructor", "prototype", "toString", "valueOf", "toJSON", "hasOwnProperty", "length", "then"),
@@ -99,23 +88,9 @@ class Source:
         """Return a document with one thing about it changed: mostly no JSON any more."""
         place = self.draw.randrange(len(document) + 1)
         pieces = (
-            b"",
-            b" ",
-            b"0",
-            b"-",
-            b".",
-            b"e9",
-            b"E+1",
-            b",",
-            b'"',
-            b"\\",
-            b"\\ud800",
-            b"\xff",
-            b"]",
-            b"NaN",
-            b"1e999",
-            b"\x00",
-        )
+            b"", b" ", b"0", b"-", b".", b"e9", b"E+1", b",", b'"', b"\\", b"\\ud800", b"\xff", b"]", b"NaN",
+            b"1e999", b"\x00",
+        )  # fmt: skip
         return document[:place] + self.draw.choice(pieces) + document[place + self.draw.choice((0, 0, 1, 3)) :]
 
 
