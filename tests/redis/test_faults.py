@@ -51,11 +51,11 @@ def health(tmp_path):
 
 
 def test_c19_a_child_that_never_becomes_ready_is_replaced(start_faulty, health, ended):
-    process, log = start_faulty("hang", processes=2, ready_timeout=3)
+    process, log = start_faulty("hang", processes=2, ready_timeout=6)
     wait_until(lambda: health() and any(health()["children"].values()))
     assert health()["ready"] is False
 
-    wait_until(lambda: health()["ready"])
+    wait_until(lambda: health()["ready"], 60)
 
     assert "wasn't ready after" in log.read_text()
     assert [record.state for record in ended(jobs.add.enqueue(1))] == ["succeeded"]
