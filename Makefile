@@ -92,10 +92,11 @@ node: ## Build the client of clients/node, for the shop too (needs Node.js 20 or
 node-test: node ## Check its types, and run its tests
 	cd $(CLIENT) && npm run --silent check && npm test --silent
 
-# What doesn't need the client goes on without it: tests of it are skipped then, and in CI they fail.
+# What doesn't need the client goes on without it. Tests of it are skipped where Node.js is missing, but in CI; where it is there
+# and the build fails, they fail.
 .PHONY: node-if-there
 node-if-there:
-	@! scripts/has_node.sh || $(MAKE) --silent node || echo "Going on without the client for Node.js." >&2
+	@! scripts/has_node.sh || $(MAKE) --silent node || echo "Going on without the client for Node.js; tests that need it will fail." >&2
 
 # The demo says itself what it does without, and a registry that doesn't answer isn't waited for.
 .PHONY: node-quietly
