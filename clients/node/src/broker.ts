@@ -5,7 +5,7 @@ import { TaskqError } from './errors.js'
 import { checkChildId, checkNamespace, checkQueueName, checkWorkerName, isQueueName } from './names.js'
 import { type Record, recordOf } from './reading.js'
 import {
-  type Claim, type Claimed, type Expired, type NewRecord, Lease, duration, groups, integer, text,
+  type Claim, type Claimed, type Expired, type NewRecord, Lease, duration, groups, integer, list, text,
 } from './records.js'
 import { type Call, run } from './scripts.js'
 import type { Holding, Settlement } from './settlements.js'
@@ -80,10 +80,10 @@ export class Broker {
     if (requests.length === 0) return { words: [], claimed: null }
     const deadline = performance.now() + (claim?.leaseMs ?? 0)
     const replies = await run(this.#connection, this.#key, requests)
-    const claimed = claim && this.#claimed(replies.pop() as Reply[], deadline)
+    const claimed = claim && this.#claimed(replies.pop(), deadline)
     const words = new Array<string>(settlements.length)
     calls.forEach(([, positions], index) => {
-      const said = replies[index] as Reply[]
+      const said = list(replies[index], positions.length)
       positions.forEach((position, at) => (words[position] = text(said[at])))
     })
     return { words, claimed }
@@ -94,9 +94,10 @@ export class Broker {
     return (await this.exchange([settlement])).words[0]!
   }
 
-  #claimed(reply: Reply[], deadline: number): Claimed {
-    if (reply.length === 1) return { leases: [], nextDueMs: null, stale: true }
-    const [now, nextDueMs, ...rest] = reply
+  #claimed(reply: Reply | undefined, deadline: number): Claimed {
+    const isStale = Array.isArray(reply) && reply.length === 1 && text(reply[0]) === 'STALE'
+    if (isStale) return { leases: [], nextDueMs: null, stale: true }
+    const [now, nextDueMs, ...rest] = list(reply, 2, 7)
     const leases = groups(rest, 7).map((group) => new Lease(group, integer(now), deadline))
     return { leases, nextDueMs: duration(nextDueMs), stale: false }
   }
@@ -106,7 +107,7 @@ export class Broker {
     const words: string[] = []
     for (const page of batches(leases, () => 0, BATCH_RECORDS, 0)) {
       const held = page.flatMap(({ id, queue, token }) => [id, queue, token])
-      words.push(...((await this.run('renew', [leaseMs, ...held])) as Reply[]).map(text))
+      words.push(...list(await this.run('renew', [leaseMs, ...held]), page.length).map(text))
     }
     return words
   }
@@ -115,7 +116,7 @@ export class Broker {
   async expired(queues: readonly string[], limit = 100, besides: readonly string[] = []): Promise<Expired> {
     const names = queues.map(checkQueueName)
     const reply = await this.run('expired', [limit, besides.length, ...besides, ...names])
-    const [now, nextLapseMs, ...rest] = reply as Reply[]
+    const [now, nextLapseMs, ...rest] = list(reply, 2, 8)
     const leases = groups(rest, 8).map((group) => new Lease(group, integer(now), 0))
     return { leases, nextLapseMs: duration(nextLapseMs) }
   }
@@ -130,13 +131,13 @@ export class Broker {
   async queues(): Promise<string[]> {
     const [reply] = await this.#connection.send([['SMEMBERS', this.#key]])
     if (reply instanceof TaskqError) throw reply
-    return (reply as Reply[]).map(text).filter(isQueueName).toSorted()
+    return list(reply, 0, 1).map(text).filter(isQueueName).toSorted()
   }
 
   /** Return a record, the id that this one is an alias of, or null. */
   async read(id: string): Promise<Record | string | null> {
-    const [found] = (await this.run('read', [id])) as Reply[][]
-    return recordOf(id, found!, this.#exact)
+    const [found] = list(await this.run('read', [id]), 1)
+    return recordOf(id, list(found, 8), this.#exact)
   }
 
   /** Wait for work; return the queue whose marker was popped, which obliges to claim or `arm`, or null. */

@@ -2,7 +2,7 @@
 import type { Argument, Connection } from './connection.js'
 import { headLines } from './envelope.js'
 import { TaskqError } from './errors.js'
-import { type Enqueued, type NewRecord, type State, groups, integer, text } from './records.js'
+import { type Enqueued, type NewRecord, type State, groups, integer, list, text } from './records.js'
 import { run } from './scripts.js'
 
 /** Records in one page, and bytes of their envelopes: few enough that Redis soon has something to do. */
@@ -50,7 +50,7 @@ export function* batches<T>(items: Iterable<T>, sizeOf: (item: T) => number, mos
 async function send(connection: Connection, key: string, page: NewRecord[]): Promise<Page> {
   try {
     const [reply] = await run(connection, key, [{ script: 'enqueue', arguments: page.flatMap(argumentsOf) }])
-    return groups(reply as Buffer[], 4).map(([word, id, state, at]) => ({
+    return groups(list(reply, 4 * page.length), 4).map(([word, id, state, at]) => ({
       word: text(word) as Enqueued['word'],
       id: text(id),
       state: text(state) as State,

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
 import { after, afterEach, before, beforeEach, test } from 'node:test'
 
 import { Broker } from '../dist/broker.js'
@@ -254,3 +256,28 @@ test('the rights that the documentation names are enough', async () => {
   broker = new Broker(server.url.replace('//', '//b:pw@'), 'other')
   await assert.rejects(broker.queues(), { name: 'ConfigurationError', message: /NOPERM/ })
 })
+
+for (const reply of [':5', '+OK', '*-1', '$-1', '*0', '*1\r\n$5\r\nWORDS', '*3\r\n:1\r\n:2\r\n:3']) {
+  test(`${JSON.stringify(reply)} is no answer of a script, and is taken for none`, async () => {
+    const sockets = []
+    const fake = createServer((socket) => {
+      sockets.push(socket)
+      socket.on('error', () => {})
+      socket.on('data', () => socket.write(`${reply}\r\n`))
+    }).listen(0, '127.0.0.1')
+    await once(fake, 'listening')
+    others.push({ stop: () => [fake.close(), ...sockets.map((socket) => socket.destroy())] })
+    const confused = new Broker(`redis://127.0.0.1:${fake.address().port}`, 'b')
+    const lease = { id: 'A', queue: 'q', token: 1 }
+    const { value: page } = await confused.enqueue([record('A')]).next()
+    assert.deepEqual([page.name, page.maybeExecuted], ['BrokerUnavailable', true])
+    for (const call of [
+      () => confused.claim({ child: CHILD, nonce: 1, count: 1, leaseMs: 1000, queues: ['q'] }),
+      () => confused.exchange([complete(lease, '{}'), complete({ ...lease, id: 'B' }, '{}')]),
+      () => confused.renew([lease, lease], 1000),
+      () => confused.expired(['q']),
+      () => confused.read('A'),
+    ]) await assert.rejects(call, { name: 'BrokerUnavailable', maybeExecuted: true })
+    await confused.close()
+  })
+}

@@ -33,8 +33,8 @@ function recordShown(record) {
 }
 
 const READERS = {
-  enqueue: async (broker) => {
-    const pages = broker.enqueue([{ id: 'x', envelope: Buffer.from('{}'), key: null }])
+  enqueue: async (broker, means) => {
+    const pages = broker.enqueue(means.map(({ id }) => ({ id, envelope: Buffer.from('{}'), key: null })))
     return (await pages.next()).value.map(named)
   },
   claim: async (broker) => {
@@ -53,7 +53,7 @@ for (const [, { script, reply, means }] of entries('replies')) {
     const answer = (value) => context.mock.method(Connection.prototype, 'send', async () => [replied(value)])
     if (script !== 'read') {
       answer(reply)
-      assert.deepEqual(await READERS[script](broker), means)
+      assert.deepEqual(await READERS[script](broker, means), means)
       return
     }
     for (const [index, record] of reply.entries()) {
