@@ -108,8 +108,8 @@ def test_what_a_killed_child_had_run_and_not_settled_runs_again_and_is_counted(s
     assert len(again) > 1
     assert {record.state for record in records} == {"succeeded"}
     check_rules(records)
-    logged = log.read_text()
-    assert logged.count("it may have ended its process") == len(again)
+    # Others may have begun, and not come to their first line.
+    assert log.read_text().count("it may have ended its process") >= len(again)
     process.terminate()
     assert process.wait(30) == 0
 
