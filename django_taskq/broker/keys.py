@@ -16,7 +16,7 @@ All keys of a namespace share the hash tag ``{ns}``, so that each script is one 
 ``{ns}:idem:<key>``            STRING  idempotency key -> id of its record
 ``{ns}:claim:<child>``         HASH    journal of a child's last claim
 ``{ns}:worker:<worker>``       HASH    presence
-``{ns}:workers``               ZSET    worker names by last seen
+``{ns}:workers``               ZSET    worker names by the end of their presence
 ``{ns}:repaired``              HASH    database alias -> the server at which all its rows were asked about
 =============================  ======  =================================================================
 

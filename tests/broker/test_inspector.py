@@ -18,6 +18,7 @@ from tests.broker.helpers import (
     record,
     score,
 )
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -230,6 +231,13 @@ class TestWorkers:
         broker.client.zincrby(broker.keys.workers, -2 * MINUTE, "dead")
         assert broker.heartbeat("w", {"a": 1}, MINUTE) == 1
         assert broker.client.zrange(broker.keys.workers, 0, -1) == [b"w"]
+
+    def test_a_worker_with_a_short_lease_keeps_those_with_a_long_one(self, broker, inspector):
+        broker.heartbeat("slow", {"a": 1}, MINUTE)
+        at = now(broker)
+        wait_until(lambda: now(broker) > at + 5)
+        assert broker.heartbeat("quick", {"a": 1}, 1) == 2
+        assert "slow" in [worker["name"] for worker in inspector.workers()]
 
     def test_presence_that_expired_is_not_shown(self, broker, inspector):
         broker.heartbeat("w", {"a": 1}, MINUTE)
