@@ -5,7 +5,7 @@ import { TaskqError } from './errors.js'
 import { checkChildId, checkNamespace, checkQueueName, checkWorkerName, isQueueName } from './names.js'
 import { type Record, recordOf } from './reading.js'
 import {
-  type Claim, type Claimed, type Expired, type NewRecord, Lease, duration, groups, integer, list, text,
+  type Claim, type Claimed, type Expired, type NewRecord, Lease, duration, groups, integer, text,
 } from './records.js'
 import { type Call, run } from './scripts.js'
 import type { Holding, Settlement } from './settlements.js'
@@ -80,10 +80,10 @@ export class Broker {
     if (requests.length === 0) return { words: [], claimed: null }
     const deadline = performance.now() + (claim?.leaseMs ?? 0)
     const replies = await run(this.#connection, this.#key, requests)
-    const claimed = claim && this.#claimed(replies.pop(), deadline)
+    const claimed = claim && this.#claimed(replies.pop() as Reply[], deadline)
     const words = new Array<string>(settlements.length)
     calls.forEach(([, positions], index) => {
-      const said = list(replies[index], positions.length)
+      const said = replies[index] as Reply[]
       positions.forEach((position, at) => (words[position] = text(said[at])))
     })
     return { words, claimed }
@@ -94,10 +94,9 @@ export class Broker {
     return (await this.exchange([settlement])).words[0]!
   }
 
-  #claimed(reply: Reply | undefined, deadline: number): Claimed {
-    const isStale = Array.isArray(reply) && reply.length === 1 && text(reply[0]) === 'STALE'
-    if (isStale) return { leases: [], nextDueMs: null, stale: true }
-    const [now, nextDueMs, ...rest] = list(reply, 2, 7)
+  #claimed(reply: Reply[], deadline: number): Claimed {
+    if (reply.length === 1) return { leases: [], nextDueMs: null, stale: true }
+    const [now, nextDueMs, ...rest] = reply
     const leases = groups(rest, 7).map((group) => new Lease(group, integer(now), deadline))
     return { leases, nextDueMs: duration(nextDueMs), stale: false }
   }
@@ -107,7 +106,8 @@ export class Broker {
     const words: string[] = []
     for (const page of batches(leases, () => 0, BATCH_RECORDS, 0)) {
       const held = page.flatMap(({ id, queue, token }) => [id, queue, token])
-      words.push(...list(await this.run('renew', [leaseMs, ...held]), page.length).map(text))
+      const reply = await this.run('renew', [leaseMs, ...held], ({ length }) => length === page.length)
+      words.push(...(reply as Reply[]).map(text))
     }
     return words
   }
@@ -115,8 +115,9 @@ export class Broker {
   /** Read a page of lapsed leases `besides` some; the caller decides, then settles them as `lapsed`. */
   async expired(queues: readonly string[], limit = 100, besides: readonly string[] = []): Promise<Expired> {
     const names = queues.map(checkQueueName)
-    const reply = await this.run('expired', [limit, besides.length, ...besides, ...names])
-    const [now, nextLapseMs, ...rest] = list(reply, 2, 8)
+    const request = [limit, besides.length, ...besides, ...names]
+    const reply = await this.run('expired', request, ({ length }) => length % 8 === 2)
+    const [now, nextLapseMs, ...rest] = reply as Reply[]
     const leases = groups(rest, 8).map((group) => new Lease(group, integer(now), 0))
     return { leases, nextLapseMs: duration(nextLapseMs) }
   }
@@ -131,13 +132,14 @@ export class Broker {
   async queues(): Promise<string[]> {
     const [reply] = await this.#connection.send([['SMEMBERS', this.#key]])
     if (reply instanceof TaskqError) throw reply
-    return list(reply, 0, 1).map(text).filter(isQueueName).toSorted()
+    return (reply as Reply[]).map(text).filter(isQueueName).toSorted()
   }
 
   /** Return a record, the id that this one is an alias of, or null. */
   async read(id: string): Promise<Record | string | null> {
-    const [found] = list(await this.run('read', [id]), 1)
-    return recordOf(id, list(found, 8), this.#exact)
+    const fits = ([found]: Reply[]) => Array.isArray(found) && found.length === 8
+    const [found] = (await this.run('read', [id], fits)) as Reply[][]
+    return recordOf(id, found!, this.#exact)
   }
 
   /** Wait for work; return the queue whose marker was popped, which obliges to claim or `arm`, or null. */
@@ -184,9 +186,9 @@ export class Broker {
     if (reply instanceof TaskqError) throw reply
   }
 
-  /** Run one script and return its reply. */
-  async run(script: string, args: readonly Argument[]): Promise<Reply> {
-    return (await run(this.#connection, this.#key, [{ script, arguments: args }]))[0]!
+  /** Run one script and return its reply, a list that `fits` takes if there is one. */
+  async run(script: string, args: readonly Argument[], fits?: Call['fits']): Promise<Reply> {
+    return (await run(this.#connection, this.#key, [{ script, arguments: args, fits }]))[0]!
   }
 
   /** End what waits, let what was sent be answered, and close. */
@@ -204,7 +206,8 @@ export class Broker {
 
 function claimCall({ child, nonce, count, leaseMs, queues }: Claim): Call {
   const names = queues.map(checkQueueName)
-  return { script: 'claim', arguments: [checkChildId(child), nonce, count, leaseMs, ...names] }
+  const fits = (reply: Reply[]) => reply.length % 7 === 2 || (reply.length === 1 && text(reply[0]) === 'STALE')
+  return { script: 'claim', arguments: [checkChildId(child), nonce, count, leaseMs, ...names], fits }
 }
 
 /** Return one call for each kind of settlement (and 1 MiB), with the positions of what it settles. */
@@ -218,7 +221,11 @@ function settleCalls(settlements: readonly Settlement[]): [Call, number[]][] {
   return [...kinds].flatMap(([script, ones]) =>
     [...batches(ones, ([, settlement]) => settlement.bytes, BATCH_RECORDS, BATCH_BYTES)].map(
       (batch): [Call, number[]] => [
-        { script, arguments: batch.flatMap(([, settlement]) => settlement.arguments) },
+        {
+          script,
+          arguments: batch.flatMap(([, settlement]) => settlement.arguments),
+          fits: ({ length }) => length === batch.length,
+        },
         batch.map(([position]) => position),
       ],
     ),

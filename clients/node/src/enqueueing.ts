@@ -1,8 +1,8 @@
 /** How records go to Redis: in pages, some of which are on their way while the reply to one is read. */
-import type { Argument, Connection } from './connection.js'
+import type { Argument, Connection, Reply } from './connection.js'
 import { headLines } from './envelope.js'
 import { TaskqError } from './errors.js'
-import { type Enqueued, type NewRecord, type State, groups, integer, list, text } from './records.js'
+import { type Enqueued, type NewRecord, type State, groups, integer, text } from './records.js'
 import { run } from './scripts.js'
 
 /** Records in one page, and bytes of their envelopes: few enough that Redis soon has something to do. */
@@ -49,8 +49,9 @@ export function* batches<T>(items: Iterable<T>, sizeOf: (item: T) => number, mos
 
 async function send(connection: Connection, key: string, page: NewRecord[]): Promise<Page> {
   try {
-    const [reply] = await run(connection, key, [{ script: 'enqueue', arguments: page.flatMap(argumentsOf) }])
-    return groups(list(reply, 4 * page.length), 4).map(([word, id, state, at]) => ({
+    const fits = (reply: Reply[]) => reply.length === 4 * page.length
+    const [reply] = await run(connection, key, [{ script: 'enqueue', arguments: page.flatMap(argumentsOf), fits }])
+    return groups(reply as Reply[], 4).map(([word, id, state, at]) => ({
       word: text(word) as Enqueued['word'],
       id: text(id),
       state: text(state) as State,

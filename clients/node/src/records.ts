@@ -1,7 +1,6 @@
 /** Records, leases and attempts, as they come from Redis. All times are ms on Redis's clock. */
 import type { Reply } from './connection.js'
 import { Envelope, type Head, parseTask } from './envelope.js'
-import { BrokerUnavailable } from './errors.js'
 import { type Json, parse, stringify } from './json.js'
 
 /** Bytes of an error's message and traceback that are kept. */
@@ -185,13 +184,6 @@ export function integer(reply: Reply | undefined): number {
 export function duration(reply: Reply | undefined): number | null {
   const ms = integer(reply)
   return ms < 0 ? null : ms
-}
-
-/** Return a reply that is a list of so many values, and of groups of `each` behind them; anything else is no answer. */
-export function list(reply: Reply | undefined, size: number, each = Infinity): Reply[] {
-  const more = Array.isArray(reply) ? reply.length - size : NaN
-  if (more === 0 || (more > 0 && more % each === 0)) return reply as Reply[]
-  throw new BrokerUnavailable('what came is no reply to what was sent', true)
 }
 
 /** Return the values of a flat reply, so many at once. */

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { readFileSync, readdirSync } from 'node:fs'
 
 import type { Argument, Connection, Reply, Request } from './connection.js'
-import { TaskqError } from './errors.js'
+import { BrokerUnavailable, TaskqError } from './errors.js'
 import { codeOf } from './failures.js'
 
 const FOLDER = new URL('../lua/', import.meta.url)
@@ -20,6 +20,8 @@ export interface Script {
 export interface Call {
   script: string
   arguments: readonly Argument[]
+  /** Tells whether a list can be what it replies; without it the reply is none. */
+  fits?: (reply: Reply[]) => boolean
 }
 
 const loaded = new Map<string, Script>()
@@ -62,9 +64,14 @@ export async function run(connection: Connection, key: string, calls: readonly C
     const again = await connection.send(unknown.map((index) => request(key, calls[index]!, 'EVAL')))
     unknown.forEach((index, position) => (replies[index] = again[position]!))
   }
-  return replies.map((reply) => {
+  return replies.map((reply, index) => {
     if (reply instanceof TaskqError) throw reply
-    return reply
+    const { fits } = calls[index]!
+    if (!fits || (Array.isArray(reply) && fits(reply))) return reply
+    // It may be another's, and so would be those that follow.
+    const why = 'what came is no reply to what was sent'
+    connection.drop(why)
+    throw new BrokerUnavailable(why, true)
   })
 }
 

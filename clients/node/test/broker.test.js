@@ -269,6 +269,7 @@ for (const reply of [':5', '+OK', '*-1', '$-1', '*0', '*1\r\n$5\r\nWORDS', '*3\r
     others.push({ stop: () => [fake.close(), ...sockets.map((socket) => socket.destroy())] })
     const confused = new Broker(`redis://127.0.0.1:${fake.address().port}`, 'b')
     const lease = { id: 'A', queue: 'q', token: 1 }
+    // It is asked over another connection then, for what follows may be another's reply, too.
     const { value: page } = await confused.enqueue([record('A')]).next()
     assert.deepEqual([page.name, page.maybeExecuted], ['BrokerUnavailable', true])
     for (const call of [
@@ -278,6 +279,7 @@ for (const reply of [':5', '+OK', '*-1', '$-1', '*0', '*1\r\n$5\r\nWORDS', '*3\r
       () => confused.expired(['q']),
       () => confused.read('A'),
     ]) await assert.rejects(call, { name: 'BrokerUnavailable', maybeExecuted: true })
+    assert.equal(sockets.length, 6)
     await confused.close()
   })
 }
