@@ -75,11 +75,11 @@ class Repair:
         looks = time.monotonic() >= self._looks_at
         if looks:
             self._looks_at = time.monotonic() + LOOK
-        asked_at = time.monotonic()
         repaired = self._broker.repaired()
+        heard_at = time.monotonic()
         aliases = record_aliases(self._conf.records == "outbox") | self._found | repaired.marks.keys()
         aliases |= {alias for alias in {*connections} - aliases if self._holds_rows(alias)}
-        pauses = [self._visit(alias, repaired, asked_at, looks) for alias in aliases & {*connections}]
+        pauses = [self._visit(alias, repaired, heard_at, looks) for alias in aliases & {*connections}]
         return min(pauses, default=LONG_IDLE)
 
     def _holds_rows(self, alias: str) -> bool:
@@ -98,13 +98,13 @@ class Repair:
             _close(alias)
         return alias in self._found
 
-    def _visit(self, alias: str, repaired: Repaired, asked_at: float, looks: bool) -> float:
+    def _visit(self, alias: str, repaired: Repaired, heard_at: float, looks: bool) -> float:
         if (pause := self._resumes_at.get(alias, 0.0) - time.monotonic()) > 0:
             return pause
         outage = self._outages.setdefault(alias, Outage(logger, "Repair", LONGEST_PAUSE, f"The database {alias!r}"))
         try:
             ensure_autocommit(connections[alias])
-            is_done = Pass(alias, self._backend, self._sender, self._conf, self._broker, looks).run(repaired, asked_at)
+            is_done = Pass(alias, self._backend, self._sender, self._conf, self._broker, looks).run(repaired, heard_at)
             connections[alias].close_if_unusable_or_obsolete()
         except TaskqError:
             raise
@@ -134,18 +134,15 @@ class Pass:
         self._key_ttl_ms = conf.idempotency_ttl_ms
         self._broker = broker
         self._looks = looks
-        #: What is added to the monotonic clock to get that of Redis, in ms.
+        #: Added to the monotonic clock it is that of Redis, in ms, or behind: no row counts as asked about too late.
         self._ahead_ms = (time.time() - time.monotonic()) * 1000
         #: Since when Redis may have lost something: all rows that weren't asked about since then are.
         self._since: datetime | None = None
         self._pushed = 0
 
-    def run(self, repaired: Repaired, asked_at: float) -> bool:
-        """Work until all is asked about that is to be, or the time is over; tell which.
-
-        `asked_at` is the moment of `time.monotonic` at which Redis was asked what it is.
-        """
-        self._ahead_ms = repaired.now - asked_at * 1000
+    def run(self, repaired: Repaired, heard_at: float) -> bool:
+        """Work until all is asked about that is to be, or time is over; tell which. Redis said at `heard_at` what it is."""
+        self._ahead_ms = repaired.now - heard_at * 1000
         ends_at = time.monotonic() + ROUND
         mark = self._begin(repaired)
         try:
@@ -170,7 +167,7 @@ class Pass:
         going_on = re.compile(rf"{re.escape(server)} (\d{{1,15}})")
         begun_at = going_on.fullmatch(mark)
         if mark != server and (begun_at is None or int(begun_at[1]) > self._now_ms()):
-            begun = f"{server} {self._now_ms()}"
+            begun = f"{server} {repaired.now}"
             mark = self._broker.repaired(self._alias, mark, begun).marks.get(self._alias, "")
         found = going_on.fullmatch(mark)
         if found is None:
@@ -248,7 +245,8 @@ class Pass:
 
     def _later(self, ids: Sequence[str], until: datetime) -> None:
         """Leave rows that are right, and still ours, for an hour."""
-        self._rows(ids).filter(repair_at=until).update(repair_at=self._now() + INTERVAL)
+        asked_at = max(now := self._now(), self._since or now)
+        self._rows(ids).filter(repair_at=until).update(repair_at=asked_at + INTERVAL)
 
     def _close_duplicates(self, ids: Sequence[str]) -> None:
         duplicate = TaskRecord.Status.DUPLICATE
@@ -277,7 +275,7 @@ class Pass:
 
     def _now_ms(self) -> int:
         """Return the time on Redis's clock, whatever is done to the one here."""
-        return round(time.monotonic() * 1000 + self._ahead_ms)
+        return int(time.monotonic() * 1000 + self._ahead_ms)
 
     def _now(self) -> datetime:
         return results.moment(self._now_ms())

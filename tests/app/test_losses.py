@@ -144,6 +144,28 @@ class TestLoss:
 
         assert word(backend, result) == "waiting"
 
+    def test_what_was_asked_about_after_a_slow_answer_is_asked_about_again_after_a_loss(
+        self, backend, redis_client, monkeypatch, elapse
+    ):
+        """Redis's clock is known from that answer, and by the time it came a moment had passed."""
+        result = kept.enqueue(1)
+        make_due()
+        ask = Broker.repaired
+
+        def ask_slowly(self, *given):
+            answer = ask(self, *given)
+            elapse(0.5)
+            return answer
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Broker, "repaired", ask_slowly)
+            duty(backend).work()
+        redis_client.flushall()
+
+        duty(backend).work()
+
+        assert word(backend, result) == "waiting"
+
     @pytest.mark.parametrize("goes_away", [False, True])
     def test_what_another_had_asked_about_before_the_loss_is_asked_about_again(
         self, backend, redis_client, monkeypatch, asked, goes_away
