@@ -141,7 +141,7 @@ class Pass:
         self._pushed = 0
 
     def run(self, repaired: Repaired, heard_at: float) -> bool:
-        """Work until all is asked about that is to be, or time is over; tell which. Redis said at `heard_at` what it is."""
+        """Work until all is asked about that is to be, or time is over; tell which. Redis answered at `heard_at`."""
         self._ahead_ms = repaired.now - heard_at * 1000
         ends_at = time.monotonic() + ROUND
         mark = self._begin(repaired)
