@@ -31,6 +31,8 @@ _DEMOTED = {"READONLY", "UNBLOCKED"}
 _SILENT = errors.TimeoutError
 #: The code of an error, which Redis 6.2 hides behind its own text when a script met it.
 _CODE = re.compile(r"(?:^|: ?-)([A-Z]+) ")
+#: What a server that doesn't know AUTH repeats of a password, cut and in its own spelling.
+_REPEATED = re.compile(r",? with args beginning with:.*", re.DOTALL)
 
 
 class translated:
@@ -46,6 +48,8 @@ class translated:
         if isinstance(error, errors.RedisError | errors.RedisClusterException):
             if isinstance(error, errors.ReadOnlyError | _SILENT) or _code(error) in _DEMOTED:
                 _drop_idle_connections(self._client)
+            # The cause is shown, too.
+            error.args = tuple(_REPEATED.sub("", each) if isinstance(each, str) else each for each in error.args)
             raise _translation(error) from error
 
 

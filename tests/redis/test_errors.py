@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import traceback
 
 import pytest
 
@@ -110,6 +111,14 @@ class TestLogin:
             with pytest.raises(ConfigurationError) as caught:
                 call(Broker.from_url(with_login(guarded.url, login)))
             assert "s3cr3t" not in str(caught.value)
+
+    @pytest.mark.parametrize("login", [":s3cr3t", ":s3cr3t" + "x" * 200, ":s3cr3t%0D%0As3cr3t"])
+    def test_a_password_that_a_server_without_auth_repeats_is_not_shown(self, new_server, login):
+        server = new_server("--rename-command", "AUTH", "LOGIN")
+        with pytest.raises(BrokerError, match="unknown command 'AUTH'") as caught:
+            Broker.from_url(with_login(server.url, login)).ping()
+        assert "s3cr3t" not in "".join(traceback.format_exception(caught.value))
+        server.stop()
 
     def test_missing_rights_are_a_matter_of_configuration(self, guarded):
         broker = Broker.from_url(with_login(guarded.url, "poor:right"))
