@@ -43,8 +43,10 @@ class Violation:
 class Task:
     """All that a history says about one id."""
 
-    def __init__(self, record_id: str) -> None:
+    def __init__(self, record_id: str, losses: Sequence[tuple[float, float]]) -> None:
         self.id = record_id
+        #: Those of its history, see there.
+        self.losses = losses
         self.claims: list[Event] = []
         self.settles: list[Event] = []
         self.begins: list[Event] = []
@@ -78,9 +80,13 @@ class Task:
 
     @property
     def is_row_ahead(self) -> bool:
-        """Tell whether a row that nobody repairs says what a person wanted, of which Redis never heard."""
+        """Tell whether a row that nobody repairs says what a person wanted, and Redis never heard of it or forgot it."""
         is_plain = self.row is not None and self.row["status"] == "waiting" and not self.row["outbox"]
-        return is_plain and any(act["verb"] == "retry" and act["word"] is None for act in self.acts)
+        return is_plain and any(act["verb"] == "retry" and self._is_unknown(act) for act in self.acts)
+
+    def _is_unknown(self, act: Event) -> bool:
+        """Tell whether Redis may know nothing of what a person did."""
+        return act["word"] is None or (act["word"] == "DONE" and any(end >= act["sent"] for _, end in self.losses))
 
     @property
     def has_ended(self) -> bool:
@@ -121,14 +127,14 @@ class History:
 
     def __init__(self, events: Sequence[Event]) -> None:
         self.events = events
+        #: When Redis forgot something: from when on, and when it was over.
+        self.losses: list[tuple[float, float]] = []
         self.tasks: dict[str, Task] = {}
         #: The intent and the answer to each call, its ids, and the calls that were committed with an order.
         self.intents: dict[str, Event] = {}
         self.answers: dict[str, Event] = {}
         self.ids: dict[str, set[str]] = defaultdict(set)
         self.orders: set[str] = set()
-        #: When Redis forgot something: from when on, and when it was over.
-        self.losses: list[tuple[float, float]] = []
         self.others: dict[str, list[Event]] = defaultdict(list)
         for event in events:
             self._take(event)
@@ -136,7 +142,7 @@ class History:
     def _take(self, event: Event) -> None:
         what = event["what"]
         if "id" in event:
-            task = self.tasks.setdefault(event["id"], Task(event["id"]))
+            task = self.tasks.setdefault(event["id"], Task(event["id"], self.losses))
             if what == "person" and task.acts and task.acts[-1]["sent"] == event["sent"]:
                 task.acts[-1] = event  # how it went, in place of that it was begun
             elif what in LISTS:
@@ -147,7 +153,7 @@ class History:
             self.ids[event["call"]].add(event["id"])
         for record_id in event.get("ids", ()):
             self.ids[event["call"]].add(record_id)
-            self.tasks.setdefault(record_id, Task(record_id))
+            self.tasks.setdefault(record_id, Task(record_id, self.losses))
         if what == "intent":
             self.intents[event["call"]] = event
         elif what in ("accepted", "unknown", "refused", "rolled back"):

@@ -259,13 +259,19 @@ class TestPersons:
         forged.record(state="waiting", result=None, history=[(1, 10, "ValueError")])
         assert forged.points() == ["lost"]
 
-    def test_redis_never_heard_of_a_retry_and_nobody_repairs_the_row(self, forged):
+    @pytest.mark.parametrize(
+        ("word", "forgets", "points"),
+        [(None, False, []), ("DONE", True, []), ("DONE", False, ["lost", "ended twice", "rows"])],
+    )
+    def test_redis_never_heard_of_a_retry_or_forgot_it_and_nobody_repairs_the_row(self, forged, word, forgets, points):
         forged.intent(task="fail")
         forged.attempt(script="bury")
-        forged.add("person", id="r", verb="retry", word=None)
+        forged.add("person", id="r", verb="retry", word=word, sent=forged.events[-1]["at"])
+        if forgets:
+            forged.lose()
         forged.record(state="dead", result=None, history=[(1, 10, "ValueError")])
         forged.row(status="waiting", result=None, outbox=False)
-        assert forged.points() == []
+        assert forged.points() == points
 
     def test_what_was_refused_to_a_person_changes_nothing(self, good):
         good.add("person", id="r", verb="retry", word="CHANGED")
