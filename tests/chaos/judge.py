@@ -80,7 +80,7 @@ class Task:
 
     @property
     def is_row_ahead(self) -> bool:
-        """Tell whether a row that nobody repairs says what a person wanted, and Redis never heard of it or forgot it."""
+        """Tell whether a row that nobody repairs says what a person wanted, and Redis knows nothing of that."""
         is_plain = self.row is not None and self.row["status"] == "waiting" and not self.row["outbox"]
         return is_plain and any(act["verb"] == "retry" and self._is_unknown(act) for act in self.acts)
 
