@@ -151,6 +151,8 @@ class Verdicts:
     def _closed(self, ending: Ending, row: Row, standing: Standing | None, alias: str) -> Ending:
         if standing is None or standing[:2] == (row.token, row.status):
             return ending
+        if standing.status == row.status == Status.DEAD:
+            return ending  # Also where it died again, and Redis has forgotten that with its last token.
         return replace(ending, outcome=self._outcome(ending.lease, standing, alias))
 
     def _judged(self, ending: Ending, standings: Sequence[tuple[str, Standing | None]]) -> Ending:

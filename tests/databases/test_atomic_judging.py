@@ -200,6 +200,18 @@ def test_a_reaper_takes_no_renewed_lease_for_what_a_row_says(application, broker
     assert (inspector.record(lease.id).state, row_of(lease).status) == ("waiting", "running")
 
 
+@on_each("sqlite-immediate")
+def test_a_reaper_gives_no_attempt_more_to_what_its_row_calls_dead(application, broker, leased, inspector):
+    lease = leased(jobs.charge_once, "a")
+    # As after an older copy: it was buried, retried by a person, and buried again, of all which Redis knows nothing.
+    TaskRecord.objects.update(token=lease.token + 5, status="dead")
+
+    reaper_of(application, broker, lease)()
+
+    assert (inspector.record(lease.id).state, row_of(lease).status) == ("dead", "dead")
+    assert row_of(lease).token == lease.token + 5
+
+
 @on_each(*ONE_EACH)
 def test_of_an_end_that_the_row_contradicts_redis_hears_what_the_row_says(application, broker, leased, run, lose):
     lease = leased(jobs.charge_once, "a")
