@@ -7,8 +7,8 @@ import json
 import pytest
 
 from tests.chaos import __main__ as command
+from tests.chaos.forger import Forger
 from tests.chaos.plan import Plan
-from tests.chaos.test_judge import Forger
 
 
 @pytest.fixture
