@@ -17,7 +17,7 @@ from .broker.exceptions import InvalidName
 from .broker.keys import check_queue_name
 from .compat import DEFAULT_TASK_QUEUE_NAME
 from .conf import Options, Problem, did_you_mean, misplaced
-from .task import BackgroundTask, RemoteTask
+from .task import BackgroundTask, RemoteTask, remote_queues
 
 
 def check_backend(alias: str, params: Mapping[str, Any]) -> list[CheckMessage]:
@@ -159,7 +159,6 @@ def check_names(app_configs: Iterable[AppConfig] | None = None, **kwargs: Any) -
 def check_remote_queues(app_configs: Iterable[AppConfig] | None = None, **kwargs: Any) -> list[CheckMessage]:
     """Check that remote tasks have queues of their own: workers here would take them, and give them back later."""
     load_tasks()
-    local = {(task.backend, task.queue_name) for task in registry.tasks() if not isinstance(task, RemoteTask)}
     return [
         Warning(
             f"The remote task {task.wire_name!r} is in the queue {task.queue_name!r}, as tasks are that run here.",
@@ -168,7 +167,7 @@ def check_remote_queues(app_configs: Iterable[AppConfig] | None = None, **kwargs
             id="django_taskq.W004",
         )
         for task in registry.tasks()
-        if isinstance(task, RemoteTask) and (task.backend, task.queue_name) in local
+        if isinstance(task, RemoteTask) and task.queue_name not in remote_queues(task.backend)
     ]
 
 
