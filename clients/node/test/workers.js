@@ -124,3 +124,28 @@ export function setUp(startServer = Server.start) {
 
 export const enqueue = (...task) => workers.taskq.enqueue(...task)
 export const run = (id) => server.redis.hgetall(`{taskq}:run:${id}`)
+export const state = async (id) => (await workers.taskq.result(id)).state
+/** Whether a client waits in BZPOPMIN. */
+export const isBlocked = async () => / flags=b /.test(await server.redis.client('LIST'))
+
+/** Return a queue for a worker between which and Redis something stands. */
+export function meddled(meddle) {
+  const taskq = workers.connect()
+  const broker = taskq.broker.sibling(5_000)
+  const exchange = broker.exchange.bind(broker)
+  broker.exchange = async (settlements, claim) => meddle(() => exchange(settlements, claim), settlements, claim)
+  taskq.broker.sibling = () => broker
+  return taskq
+}
+
+/** Return a task that shows its context, and runs until its signal is aborted, which it heeds. */
+export function heeding() {
+  const begun = new Gate()
+  const task = (args, kwargs, context) => {
+    begun.open(context)
+    return new Promise((resolve, reject) => {
+      context.signal.addEventListener('abort', () => reject(context.signal.reason))
+    })
+  }
+  return { begun: begun.passed, task }
+}
