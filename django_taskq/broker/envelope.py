@@ -15,6 +15,8 @@ DEFAULT_RESULT_TTL_MS = 86_400_000
 DEFAULT_BACKOFF = RetryPolicy()
 #: Longest time in ms that an envelope may name, about three centuries; a longer one is cut to it.
 LONGEST_MS = 10**13
+#: What every language holds exactly; a larger count or moment is cut to it.
+LARGEST = 2**53 - 1
 
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False)
 
@@ -150,7 +152,7 @@ class Envelope:
                 continue
             if type(value) is not wanted or (name in _LOWEST and value < _LOWEST[name]):
                 raise UnreadableRecord(f"The envelope's {name} is {value!r:.100}.")
-            fields[name] = min(value, LONGEST_MS) if name in _CUT else value
+            fields[name] = max(min(value, _HIGHEST[name]), -LARGEST) if wanted is int else value
         if not fields.get("name"):
             raise UnreadableRecord("The envelope has no name.")
         try:
@@ -195,5 +197,5 @@ _TYPES: dict[str, Any] = {
     "atomic": str,
     "meta": dict,
 }
-_CUT = {"timeout_ms", "result_ttl_ms"}
+_HIGHEST = {"run_after": LARGEST, "max_attempts": LARGEST, "timeout_ms": LONGEST_MS, "result_ttl_ms": LONGEST_MS}
 _LOWEST = {"max_attempts": 1, "timeout_ms": 1, "result_ttl_ms": 0}

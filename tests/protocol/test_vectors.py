@@ -128,8 +128,7 @@ def test_an_envelope_is_written_and_read(vector):
 def test_an_envelope_is_read_or_refused(vector):
     data = made_bytes(vector["read"])
     if "error" not in vector:
-        envelope = Envelope.from_bytes(data)
-        assert vector.get("readable") or envelope == envelope_of(vector["fields"])
+        assert Envelope.from_bytes(data) == envelope_of(vector["fields"])
     else:
         with pytest.raises(UnreadableRecord) as caught:
             Envelope.from_bytes(data)

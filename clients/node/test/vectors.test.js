@@ -135,12 +135,12 @@ for (const [shown, { fields, text }] of entries('envelopes', 'text')) {
   })
 }
 
-for (const [shown, { read, fields, readable, error }] of entries('envelopes', 'read')) {
+for (const [shown, { read, fields, error }] of entries('envelopes', 'read')) {
   for (const exact of [false, true]) {
     test(`envelopes: ${shown} is read or refused, exact or not (${exact})`, () => {
       if (error === undefined) {
         const envelope = Envelope.fromBytes(madeBytes(read), exact)
-        assert.ok(readable || envelope.toBytes().equals(envelopeOf(fields).toBytes()))
+        assert.equal(envelope.toBytes().toString(), envelopeOf(fields).toBytes().toString())
       } else {
         const kind = error === 'version' ? UnknownVersion : UnreadableRecord
         assert.throws(
