@@ -8,6 +8,7 @@ BIN := $(VENV)/bin
 DJANGO ?=
 PYTEST_ARGS ?=
 CHECKER_STEPS ?= 50000
+FUZZ_ROUNDS ?= 10
 # For instance CHAOS_ARGS='--seconds 600 --database postgresql'; `make chaos CHAOS_ARGS=--help` lists all.
 CHAOS_ARGS ?=
 # Processes that run the tests side by side; 0 for one after the other, in this process. They wait more than they work.
@@ -76,6 +77,13 @@ matrix: $(VENV)/.has-test ## Run the broker suite on Redis 6.2, Redis 8 and Valk
 .PHONY: checker
 checker: $(VENV)/.has-test ## Run the random checker of the protocol for CHECKER_STEPS steps
 	TASKQ_CHECKER_STEPS=$(CHECKER_STEPS) $(BIN)/python -m pytest -s tests/checker/test_checker.py $(PYTEST_ARGS)
+
+.PHONY: fuzz
+fuzz: $(VENV)/.has-test node ## Write and read random records in both languages, with FUZZ_ROUNDS new seeds
+	@for round in $$(seq $(FUZZ_ROUNDS)); do \
+		TASKQ_FUZZ_SEED=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ') \
+			$(BIN)/python -m pytest -q tests/node -k "fuzz or hops" $(PYTEST_ARGS) || exit; \
+	done
 
 .PHONY: chaos
 chaos: $(VENV)/.has-test ## Break everything around producers and workers, and judge what became of each task (CHAOS_ARGS)

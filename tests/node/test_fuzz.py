@@ -12,7 +12,7 @@ import pytest
 from django_taskq.arguments import to_json
 from django_taskq.broker.envelope import dump_json, read_json
 from tests.node.build import FOLDER
-from tests.node.values import EDGES, KEYS, TEXTS, Source, as_javascript_has_it, new_seed
+from tests.node.values import EDGES, KEYS, TEXTS, Source, as_javascript_has_it, seed_of_run
 from tests.protocol.vectors import made
 
 #: Values drawn in each direction.
@@ -22,7 +22,7 @@ REFUSED = b"!"
 
 @pytest.fixture
 def seed():
-    return new_seed()
+    return seed_of_run()
 
 
 def node(settings, lines=()):

@@ -11,7 +11,7 @@ from django_taskq.broker.envelope import Envelope, dump_json, parse_task
 from django_taskq.broker.exceptions import UnreadableRecord
 from django_taskq.broker.records import Attempt
 from tests.node.test_fuzz import node, write
-from tests.node.values import Source, new_seed
+from tests.node.values import Source, seed_of_run
 
 COUNT = 4000
 
@@ -76,7 +76,7 @@ def verdict(answer):
 
 @pytest.fixture
 def envelopes():
-    seed = new_seed()
+    seed = seed_of_run()
     source, draw = Source(seed), random.Random(seed)
     texts = [dump_json(document(draw)) for _ in range(COUNT)]
     texts += [source.mutated(draw.choice(texts)) for _ in range(COUNT)]
@@ -121,7 +121,7 @@ HEADS = [
 
 
 def test_the_head_of_a_record_is_read_alike():
-    source = Source(new_seed())
+    source = Source(seed_of_run())
     tasks = [*HEADS, *(source.mutated(source.draw.choice(HEADS)) for _ in range(COUNT))]
     lines = [json.dumps(task.decode("latin1")).encode() for task in tasks]
 
@@ -147,7 +147,7 @@ LOGS = [
 
 
 def test_a_line_of_the_log_is_read_alike():
-    source = Source(new_seed())
+    source = Source(seed_of_run())
     documents = [log.partition(b" w.c ")[2] for log in LOGS[1:7]]
     logs = [*LOGS, *(b"1 2 3 4 w.c " + source.mutated(source.draw.choice(documents)) for _ in range(COUNT))]
     lines = [json.dumps(log.decode("latin1")).encode() for log in logs]

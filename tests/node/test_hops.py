@@ -9,7 +9,7 @@ import pytest
 from django_taskq.arguments import MAX_DEPTH
 from django_taskq.broker.envelope import dump_json
 from tests.node import tasks
-from tests.node.values import EDGES, Source, as_javascript_has_it, nested, new_seed
+from tests.node.values import EDGES, Source, as_javascript_has_it, nested, seed_of_run
 from tests.rules import check_rules
 
 #: Values that travel in each direction.
@@ -76,14 +76,14 @@ def enqueue_to_node(values):
 
 
 def test_c45_from_python_through_node_to_python_every_byte_stays(start_both, hops):
-    values = drawn(new_seed())
+    values = drawn(seed_of_run())
     start_both(exact=True)
 
     assert_same_bytes([dump_json(value) for value in values], hops(enqueue_to_node(values)))
 
 
 def test_c45_from_node_through_python_to_node_every_byte_stays(start_both, start_hand, hops):
-    seed = new_seed()
+    seed = seed_of_run()
     start_both(exact=True)
     sent = start_hand(exact=True).ask("draw", seed=seed, count=COUNT, name="border.echo_on", queue="python")
 
@@ -102,7 +102,7 @@ def test_c55_a_megabyte_stays_the_same_in_both_directions(start_both, hand, hops
 
 
 def test_c45_without_exact_every_value_is_equal(start_both, hops):
-    values = drawn(new_seed())
+    values = drawn(seed_of_run())
     start_both(exact=False)
 
     looks_different = 0
