@@ -240,7 +240,7 @@ class RedisBackend(BaseTaskBackend):
         results.change(
             result,
             id=existing.id,
-            status=results.STATUSES[existing.state],
+            status=results.STATUSES.get(existing.state, result.status),
             enqueued_at=results.moment(existing.enqueued_at),
         )
         try:

@@ -127,6 +127,8 @@ def _said(record: Record, written: Status) -> dict[str, Any] | None:
         return _open(Status.RUNNING if record.state is State.LEASED else Status.WAITING)
     if record.state is State.CANCELLED:
         return _closed(Status.CANCELLED)
+    if not record.state.is_known:
+        return None
     row = rows.from_record(record, "")
     closed = _closed(Status(row.status), None if row.finished_at is None else moment(row.finished_at))
     if record.state is State.DEAD:

@@ -143,7 +143,9 @@ def _envelope(task: BackgroundTask[..., Any], run_after: int | None, atomic: str
 
 
 def from_record(record: Record, alias: str) -> TaskResult:
-    """Return the result that a record stands for."""
+    """Return the result that a record stands for; raise `UnreadableRecord` for a state that isn't known here."""
+    if not record.state.is_known:
+        raise UnreadableRecord(f"The state of {record.id} is {record.state.value!r}, which isn't known here.")
     envelope = _readable(record)
     ended = record.finished_at if record.finished_at is not None else record.died_at
     values = {

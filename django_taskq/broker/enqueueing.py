@@ -85,6 +85,10 @@ def _page(reply: list[Any] | TaskqError) -> Page:
         return reply
     parts = iter(reply)
     return [
-        Enqueued(word.decode(), record_id.decode(), _STATES[state], int(at))
+        Enqueued(word.decode(), record_id.decode(), _STATES.get(state) or _strange(state), int(at))
         for word, record_id, state, at in zip(parts, parts, parts, parts, strict=True)
     ]
+
+
+def _strange(state: bytes) -> State:
+    return State(state.decode(errors="replace"))

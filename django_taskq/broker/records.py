@@ -17,11 +17,25 @@ MOST_NAMELESS = 100_000
 
 
 class State(StrEnum):
+    """What has become of a record. `State(text)` also takes what no script writes, as a state that isn't known."""
+
     WAITING = "waiting"
     LEASED = "leased"
     SUCCEEDED = "succeeded"
     DEAD = "dead"
     CANCELLED = "cancelled"
+
+    @property
+    def is_known(self) -> bool:
+        return self.name in State.__members__
+
+    @classmethod
+    def _missing_(cls, value: object) -> State | None:
+        if not isinstance(value, str):
+            return None
+        strange = str.__new__(cls, value)
+        strange._name_, strange._value_ = "", value
+        return strange
 
 
 class NewRecord(NamedTuple):

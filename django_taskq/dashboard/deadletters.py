@@ -10,7 +10,6 @@ from django.urls import URLPattern, path
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
-from ..broker.records import State
 from .bulk import BulkViews
 from .details import Detail, error_cell, error_text
 from .display import ago, block
@@ -21,7 +20,7 @@ from .records import RecordAdmin
 
 class DeadLetterAdmin(BulkViews, RecordAdmin):
     place = "dead"
-    state = State.DEAD
+    moment = "died_at"
     list_display = ("task", "queue", "error", "attempts", "died")
     list_filter = (BackendFilter, AfterFilter, QueueFilter, TaskFilter, ErrorFilter)
     default_ordering = ("-died_at",)

@@ -41,7 +41,7 @@ class Detail:
 
     @property
     def problem(self) -> str:
-        """Why no worker could decode it; empty when one can."""
+        """What can't be read of it here; empty when all can."""
         try:
             self.record.envelope  # noqa: B018
         except UnreadableRecord as error:
@@ -49,6 +49,8 @@ class Detail:
                 "size": len(self.record.envelope_bytes),
                 "error": shorten(visible(error), 300),
             }
+        if not self.record.state.is_known:
+            return _("Its state is “%s”, which isn't known here.") % shorten(visible(self.record.state), 300)
         return ""
 
     @property

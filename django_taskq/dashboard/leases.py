@@ -9,7 +9,6 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
-from ..broker.records import State
 from .details import Detail
 from .display import ago, duration, visible
 from .filters import AfterFilter, BackendFilter, QueueFilter, TaskFilter, WorkerFilter
@@ -22,7 +21,7 @@ _FARTHEST = 24 * 60 * 60 * 1000
 
 class LeaseAdmin(RecordAdmin):
     place = "leased"
-    state = State.LEASED
+    moment = "lease_ends_at"
     list_display = ("task", "queue", "worker", "attempts", "token", "time_left")
     list_filter = (BackendFilter, AfterFilter, QueueFilter, TaskFilter, WorkerFilter)
     default_ordering = ("time_left",)

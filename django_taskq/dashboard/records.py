@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..broker.exceptions import InvalidName
 from ..broker.keys import check_id
-from ..broker.records import Record, State
+from ..broker.records import Record
 from ..models import TaskRecord
 from . import tabs
 from .base import RedisModelAdmin
@@ -26,9 +26,9 @@ from .source import Source
 class RecordAdmin(RedisModelAdmin):
     """Lists the records of one place."""
 
-    #: The sorted set whose records are listed, and the state that they are in.
+    #: The sorted set whose records are listed, and what a record says that is in it.
     place = ""
-    state = State.WAITING
+    moment = ""
 
     def get_queryset(self, request: HttpRequest) -> Any:
         return RecordSet(self.model, Source.of(request), self.place)
@@ -36,7 +36,7 @@ class RecordAdmin(RedisModelAdmin):
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         source = self.source_of(request, object_id)
         record = self._record(source, object_id)
-        if record is None or record.state is not self.state:
+        if record is None or getattr(record, self.moment) is None:
             return None
         found = self.model(key=object_id)
         found.shown = Detail(record, source.read(lambda inspector: inspector.summaries([])[0], 0))
@@ -44,7 +44,7 @@ class RecordAdmin(RedisModelAdmin):
 
     def whereabouts(self, request: HttpRequest, key: str) -> str:
         record = self._record(self.source_of(request, key), key)
-        return "" if record is None else str(record.state)
+        return "" if record is None else visible(record.state)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         response = super().changelist_view(request, extra_context)

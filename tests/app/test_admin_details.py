@@ -140,9 +140,10 @@ def test_a_log_that_cannot_be_read_is_an_attempt_that_says_so(viewer, broker):
 
 def test_a_damaged_record_is_listed_and_its_page_says_so(viewer, broker):
     record_id = bury(broker)
-    broker.client.hset(broker.keys.run(record_id), mapping={"state": "lost"})
+    broker.client.hset(broker.keys.run(record_id), mapping={"state": "<lost>"})
     assert rows(viewer.get(url("deadletter"))) == [record_id]
-    assert "What Redis holds can&#x27;t be read" in text_of(viewer.get(letter_url(record_id)))
+    page = text_of(viewer.get(letter_url(record_id)))
+    assert "Its state is “&lt;lost&gt;”, which isn&#x27;t known here." in page
 
 
 def test_what_is_not_dead_any_more_says_what_became_of_it(viewer, broker):

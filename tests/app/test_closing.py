@@ -105,6 +105,14 @@ class TestDiscard:
         assert closing.discard([(record_id, died_at - 1)]) == ["CHANGED"]
         assert (row(record_id).status, is_open(record_id)) == ("dead", False)
 
+    def test_a_letter_whose_state_is_not_known_harms_no_other(self, closing, broker):
+        strange, letter = bury_one(broker, record_alias="default"), bury_one(broker, record_alias="default")
+        broker.client.hset(broker.keys.run(strange[0]), "state", "paused")
+        for record_id, _ in (strange, letter):
+            keep(record_id, "dead")
+        assert closing.discard([(strange[0], strange[1] - 1), letter]) == ["CHANGED", "DONE"]
+        assert [row(record_id).status for record_id, _ in (strange, letter)] == ["cancelled", "cancelled"]
+
 
 class TestRetry:
     def test_the_row_is_open_again_and_its_attempts_count_anew(self, closing, broker):

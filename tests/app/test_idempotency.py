@@ -48,6 +48,13 @@ def test_a_key_that_runs_or_has_succeeded_gives_the_existing_result(backend):
     assert (again.id, again.return_value) == (first.id, 5)
 
 
+def test_a_key_whose_record_has_a_state_that_is_not_known_gives_its_id(backend, redis_client):
+    first = tasks.add.using(idempotency_key="k").enqueue(1)
+    redis_client.hset(backend.broker.keys.run(first.id), "state", "paused")
+    again = tasks.add.using(idempotency_key="k").enqueue(1)
+    assert (again.id, again.enqueued_at) == (first.id, first.enqueued_at)
+
+
 def test_a_dead_letter_blocks_nothing(backend):
     made = tasks.add.using(idempotency_key="k")
     first = made.enqueue(1)

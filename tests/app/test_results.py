@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from django_taskq import results
 from django_taskq.broker.envelope import Envelope
+from django_taskq.broker.exceptions import UnreadableRecord
 from django_taskq.broker.ids import new_id
 from django_taskq.broker.records import MOST_NAMELESS, AttemptError, Claim, NewRecord
 from django_taskq.compat import TaskResultMismatch, TaskResultStatus
@@ -197,6 +198,14 @@ def test_a_record_that_cannot_be_read_is_viewable(backend, envelope):
 
     assert result.task.name == "record"
     assert (result.args, result.kwargs) == ([], {})
+
+
+def test_of_a_state_that_is_not_known_here_it_is_said(backend, redis_client):
+    result = tasks.add.enqueue(1)
+    redis_client.hset(backend.broker.keys.run(result.id), "state", "paused")
+    for ask in (result.refresh, lambda: backend.get_result(result.id)):
+        with pytest.raises(UnreadableRecord, match="'paused', which isn't known here"):
+            ask()
 
 
 def test_arguments_of_another_client_are_not_checked_again(backend):

@@ -7,7 +7,7 @@ import redis
 
 from django_taskq.broker.inspector import Inspector
 from django_taskq.broker.listing import PLACES, MergedListing
-from django_taskq.broker.records import MOST_NAMELESS
+from django_taskq.broker.records import MOST_NAMELESS, State
 from django_taskq.broker.scripts import load
 from tests.broker.helpers import (
     ERROR,
@@ -22,6 +22,7 @@ from tests.broker.helpers import (
     places,
     put,
     read,
+    record,
     settle,
 )
 
@@ -170,3 +171,19 @@ def test_as_many_attempts_as_nobody_made_are_not_listed_one_by_one(broker):
     broker.client.hset(broker.keys.run(record_id), "attempts", "9" * 14)
     found = read(broker, record_id)
     assert (found.attempts, len(found.worker_ids)) == (99_999_999_999_999, MOST_NAMELESS)
+
+
+@pytest.mark.parametrize("state", [b"paused", b"", b"\xff"])
+class TestAStrangeState:
+    def test_a_reader_shows_it_among_the_others(self, broker, state):
+        bad, good = put(broker, 2)
+        broker.client.hset(broker.keys.run(bad), "state", state)
+        shown, other = Inspector(broker).records([bad, good])
+        assert (shown.state, shown.state.is_known) == (state.decode(errors="replace"), False)
+        assert (other.state, other.state.is_known) == (State.WAITING, True)
+
+    def test_whoever_enqueues_hears_of_it(self, broker, state):
+        ((holder,), other) = put(broker, key="k"), record(key="k")
+        broker.client.hset(broker.keys.run(holder), "state", state)
+        (answer,) = broker.enqueue([other])
+        assert (answer.word, answer.id, answer.state) == ("TAKEN", holder, state.decode(errors="replace"))
