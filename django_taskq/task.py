@@ -240,6 +240,10 @@ def background(function: Callable[..., Any] | None = None, /, **options: Any) ->
 
     def declare(func: Callable[..., Any]) -> BackgroundTask[..., Any]:
         task = kind(func=func, **{**_DEFAULTS, **options, **named})
+        if task.atomic and task.outbox is False:
+            raise InvalidTask(
+                f"{task.name}: an atomic task has an outbox, whose row ends with its effects: leave outbox=False out."
+            )
         registry.register(task)
         return task
 

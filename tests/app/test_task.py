@@ -83,6 +83,12 @@ def test_an_outbox_task_waits_for_the_commit(option):
     assert replace(tasks.at_once, **{option: False}).on_commit is False
 
 
+@pytest.mark.parametrize("atomic", [True, "other"])
+def test_an_atomic_task_cannot_do_without_its_row(atomic):
+    with pytest.raises(InvalidTask, match=r"body: an atomic task has an outbox.*leave outbox=False out"):
+        background(atomic=atomic, outbox=False)(body)
+
+
 def test_an_atomic_task_is_a_function():
     with pytest.raises(InvalidTask, match="a coroutine can't be in a transaction"):
         replace(tasks.fetch, atomic=True)
