@@ -15,7 +15,7 @@ from django.db import DatabaseError, InterfaceError
 from . import announcements, checks, registry, results
 from .arguments import to_json
 from .broker.broker import Broker
-from .broker.exceptions import InvalidName, TaskqError
+from .broker.exceptions import BrokerUnavailable, InvalidName, TaskqError
 from .broker.inspector import Inspector
 from .broker.keys import check_id, check_queue_name
 from .broker.records import Enqueued, NewRecord, State
@@ -127,6 +127,10 @@ class RedisBackend(BaseTaskBackend):
             record = Inspector(self.broker).record(check_id(result_id))
         except InvalidName:
             raise TaskResultDoesNotExist(result_id) from None
+        except BrokerUnavailable:
+            if self._has_rows and (ended := self._find_row(result_id, has_ended=True)) is not None:
+                return ended
+            raise  # Of an open task only Redis knows how far it has come.
         # Redis keeps a record longer than its result when an idempotency key belongs to it.
         is_whole = record is not None and (record.state is not State.SUCCEEDED or record.history)
         found = None if is_whole or not self._has_rows else self._find_row(result_id)
@@ -145,11 +149,12 @@ class RedisBackend(BaseTaskBackend):
         """Whether some tasks have a row in a database."""
         return self.conf.keeps_records or any(map(self._has_outbox, registry.tasks()))
 
-    def _find_row(self, result_id: str) -> TaskResult | None:
+    def _find_row(self, result_id: str, *, has_ended: bool = False) -> TaskResult | None:
         from . import outbox, rows  # They need the models, and backends are made while these load.
 
         databases = [*([None] if self.conf.keeps_records else []), *sorted(outbox.record_aliases(False))]
-        found = [row for one in databases if (row := rows.find(result_id, self.alias, one)) is not None]
+        statuses = rows.ENDED if has_ended else ()
+        found = [row for one in databases if (row := rows.find(result_id, self.alias, one, statuses)) is not None]
         # Where effects go elsewhere, a row in each database says how far it came.
         return max(found, key=lambda row: row.is_finished, default=None)
 

@@ -33,6 +33,8 @@ _STATUSES = {
     State.DEAD: Status.DEAD,
     State.CANCELLED: Status.CANCELLED,
 }
+#: What a row says of a record that has ended. A duplicate is none: what it stands for may still run.
+ENDED = (Status.SUCCEEDED, Status.DEAD, Status.CANCELLED)
 _STATES = {status: state for state, status in _STATUSES.items()} | {Status.DUPLICATE: State.CANCELLED}
 
 #: Milliseconds: the start of the year 9999. Databases differ on what is after it.
@@ -187,10 +189,13 @@ def to_result(row: TaskRecord) -> TaskResult:
     return results.from_record(to_record(row), row.backend)
 
 
-def find(record_id: str, alias: str, database: str | None = None) -> TaskResult | None:
-    """Return the result that the row of a record stands for, if there is one; the router names the database."""
+def find(record_id: str, alias: str, database: str | None = None, statuses: Sequence[str] = ()) -> TaskResult | None:
+    """Return the result that the row of a record stands for, if there is one that says one of these statuses, or any.
+
+    Without a name the router chooses the database.
+    """
     found = TaskRecord.objects.using(database).filter(pk=record_id, backend=_fitted("backend", alias))
-    return next(map(to_result, found), None)
+    return next(map(to_result, found.filter(status__in=statuses) if statuses else found), None)
 
 
 def plain(row: Row) -> Row:

@@ -18,6 +18,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from django_taskq import registry
+from django_taskq.broker.exceptions import BrokerUnavailable
 from django_taskq.broker.settlements import Complete
 from django_taskq.compat import InvalidTask, TaskResultDoesNotExist, TaskResultStatus
 from django_taskq.models import TaskRecord
@@ -223,6 +224,49 @@ def test_of_the_rows_in_two_databases_the_one_that_has_ended_is_read(backend, mo
 
     found = backend.get_result(result.id)
     assert (found.status, found.return_value) == ("SUCCESSFUL", 2)
+
+
+class TestWhileRedisIsAway:
+    """Where the row of a task says that it has ended, it answers."""
+
+    @pytest.fixture(autouse=True)
+    def declared(self, monkeypatch):
+        monkeypatch.setattr(registry, "tasks", lambda: [kept, kept_elsewhere])
+
+    @pytest.fixture
+    def go_away(self, backend, monkeypatch):
+        def read(*given):
+            raise BrokerUnavailable("away", maybe_executed=True)
+
+        return lambda: monkeypatch.setattr(type(backend.broker), "run", read)
+
+    @pytest.mark.parametrize(
+        ("status", "shown"), [("succeeded", "SUCCESSFUL"), ("dead", "FAILED"), ("cancelled", "FAILED")]
+    )
+    def test_a_row_that_has_ended_answers(self, backend, go_away, status, shown):
+        result, other = kept.enqueue(1), kept_elsewhere.enqueue(2)
+        for alias in ("default", "other"):
+            TaskRecord.objects.using(alias).update(status=status, finished_at=timezone.now(), repair_at=None)
+        go_away()
+        result.refresh()
+        assert (result.status, backend.get_result(other.id).status) == (shown, shown)
+        assert asyncio.run(backend.aget_result(other.id)).is_finished
+
+    @pytest.mark.parametrize("status", ["waiting", "running", "duplicate"])
+    def test_how_another_goes_on_is_not_known(self, backend, go_away, status):
+        result = kept.enqueue(1)
+        TaskRecord.objects.update(status=status)
+        go_away()
+        with pytest.raises(BrokerUnavailable):
+            backend.get_result(result.id)
+
+    def test_where_no_task_has_rows_no_database_is_asked(self, backend, go_away, monkeypatch):
+        result = kept.enqueue(1)
+        monkeypatch.setattr(registry, "tasks", lambda: [tasks.add])
+        go_away()
+        with CaptureQueriesContext(connection) as queries, pytest.raises(BrokerUnavailable):
+            backend.get_result(result.id)
+        assert len(queries) == 0
 
 
 class TestDuplicates:
