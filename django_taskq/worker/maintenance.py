@@ -21,10 +21,12 @@ logger = logging.getLogger("django_taskq.worker")
 
 #: Seconds from one look at lapsed leases to the next, at least.
 SHORTEST_SLEEP = 0.01
-#: Seconds until a row is tried again that the database didn't take.
+#: Seconds until rows are tried again that the database didn't take, for each page of them.
 ROW_PAUSE = 1.0
+#: Leases that are read at once. Where many are passed over more are read: their ids go along each time.
+PAGE, LARGEST_PAGE = 100, 1000
 #: Leases that are passed over because of their rows, in one look.
-MOST_WAITING = 2000
+MOST_WAITING = 20_000
 
 
 class Presence:
@@ -86,14 +88,15 @@ class Reaper:
         waiting: list[str] = []
         pause = self._lease / 3
         while queues:
-            expired = self._broker.expired(queues, besides=waiting)
+            limit = max(PAGE, min(len(waiting), LARGEST_PAGE))
+            expired = self._broker.expired(queues, limit, besides=waiting)
             waiting += self._reap(expired.leases)
             if expired.next_lapse_ms is None or len(waiting) >= MOST_WAITING:
                 break
             if expired.next_lapse_ms > 0:
                 pause = max(SHORTEST_SLEEP, min(expired.next_lapse_ms / 1000, pause))
                 break
-        return min(ROW_PAUSE, pause) if waiting else pause
+        return min(ROW_PAUSE * max(1, len(waiting) / LARGEST_PAGE), pause) if waiting else pause
 
     def _reap(self, leases: Sequence[Lease]) -> list[str]:
         """End the attempts of lapsed leases; return the ids of those that wait for their row."""

@@ -116,10 +116,12 @@ test('a lapsed lease of a record of a later version is tried again, for those wh
   assert.equal((await run(id)).attempts, '1')
 })
 
-test('a reaper goes past more that is left to others than one page holds', async () => {
-  for (let number = 0; number < 120; number += 1) await stored(withRow, { queue: 'other' })
-  const claim = { child: 'gone.12345678', nonce: 1, count: 120, leaseMs: 250, queues: ['other'] }
-  await workers.taskq.broker.claim(claim)
+test('a reaper goes past thousands that are left to others', async () => {
+  const count = 3_000
+  await Promise.all(Array.from({ length: count }, () => stored(withRow, { queue: 'other' })))
+  for (let nonce = 1; nonce <= 3; nonce += 1) {
+    await workers.taskq.broker.claim({ child: 'gone.12345678', nonce, count: 1_000, leaseMs: 250, queues: ['other'] })
+  }
   const plain = await enqueue('note', [], { queue: 'other' })
   await workers.claimAsGone(250, 'other')
   workers.start({}, { leaseMs: LEASE_MS })

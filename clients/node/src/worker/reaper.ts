@@ -14,9 +14,10 @@ import { needsRow } from './tasks.js'
 /** Ms from one look at lapsed leases to the next, at least. */
 const SHORTEST_SLEEP_MS = 10
 /** Leases that are passed over because of their rows, in one look. */
-const MOST_PASSED = 2_000
-/** Lapsed leases in one page. */
+const MOST_PASSED = 20_000
+/** Leases that are read at once. Where many are passed over more are read: their ids go along each time. */
 const PAGE = 100
+const LARGEST_PAGE = 1_000
 const REASON = 'lease expired'
 
 /**
@@ -61,7 +62,8 @@ export class Reaper {
     const queues = await this.#broker.queues()
     const passed: string[] = []
     while (queues.length > 0) {
-      const { leases, nextLapseMs } = await this.#broker.expired(queues, PAGE, passed)
+      const limit = Math.max(PAGE, Math.min(passed.length, LARGEST_PAGE))
+      const { leases, nextLapseMs } = await this.#broker.expired(queues, limit, passed)
       passed.push(...(await this.#reap(leases)))
       if (nextLapseMs === null || passed.length >= MOST_PASSED) break
       if (nextLapseMs > 0) return Math.max(SHORTEST_SLEEP_MS, Math.min(nextLapseMs, longest))
