@@ -12,7 +12,7 @@ from django.dispatch import receiver
 
 from .broker.broker import Broker
 from .broker.enqueueing import Page
-from .broker.exceptions import BrokerUnavailable, ConfigurationError, EnqueueError, OutOfMemory, TaskqError
+from .broker.exceptions import BrokerUnavailable, EnqueueError, RequestError, TaskqError
 from .broker.records import Enqueued, NewRecord
 
 #: Seconds in which, after Redis couldn't be reached, nobody else waits to find out.
@@ -71,7 +71,7 @@ class Producer:
 
 
 def _maybe_executed(error: TaskqError) -> bool:
-    return getattr(error, "maybe_executed", not isinstance(error, OutOfMemory | ConfigurationError))
+    return not isinstance(error, RequestError) or error.maybe_executed
 
 
 _producers: dict[tuple[str, str], Producer] = {}

@@ -29,6 +29,8 @@ _POOL_IS_EMPTY = "Too many connections"
 _DEMOTED = {"READONLY", "UNBLOCKED"}
 #: The other end may have vanished, and that of each idle connection with it.
 _SILENT = errors.TimeoutError
+#: What the error of a script names that failed on its way; what it had written by then stays.
+_IN_SCRIPT = "@user_script"
 #: The code of an error, which Redis 6.2 hides behind its own text when a script met it.
 _CODE = re.compile(r"(?:^|: ?-)([A-Z]+) ")
 #: What a server that doesn't know AUTH repeats of a password, cut and in its own spelling.
@@ -68,7 +70,8 @@ def _translation(error: Exception) -> TaskqError:
     text, code = str(error), _code(error)
     refused = errors.AuthenticationError | errors.AuthorizationError | errors.NoPermissionError
     if isinstance(error, refused) or code in _REFUSED or _MISCONFIGURED.search(text):
-        return ConfigurationError(f"Redis refuses us: {text}")
+        return ConfigurationError(f"Redis refuses us: {text}", maybe_executed=_IN_SCRIPT in text)
+    # These two meet a script at its first write, if at all.
     if isinstance(error, errors.OutOfMemoryError) or code == "OOM":
         return OutOfMemory(f"Redis is at its maxmemory: {text}")
     if isinstance(error, _NOT_NOW) or code in _UNAVAILABLE:
@@ -76,4 +79,5 @@ def _translation(error: Exception) -> TaskqError:
     if isinstance(error, errors.ConnectionError | errors.TimeoutError | errors.RedisClusterException):
         unsent = getattr(error, "unsent", False) or _POOL_IS_EMPTY in text
         return BrokerUnavailable(text, maybe_executed=not unsent)
-    return BrokerError(text)
+    is_answer = isinstance(error, errors.ResponseError)
+    return BrokerError(text, maybe_executed=not is_answer or _IN_SCRIPT in text)

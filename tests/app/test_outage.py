@@ -12,7 +12,7 @@ from django.db.transaction import atomic
 from django_taskq import EnqueueError, producer
 from django_taskq.broker.broker import Broker
 from django_taskq.broker.enqueueing import PAGE_RECORDS
-from django_taskq.broker.exceptions import BrokerUnavailable, ConfigurationError, OutOfMemory
+from django_taskq.broker.exceptions import BrokerError, BrokerUnavailable, ConfigurationError, OutOfMemory
 from django_taskq.broker.inspector import Inspector
 from django_taskq.compat import task_backends
 from tests.app import tasks
@@ -98,6 +98,7 @@ def test_a_bulk_names_all_that_were_not_confirmed(backend, monkeypatch, sent, er
     assert caught.value.__cause__ is error
     assert caught.value.maybe_stored is maybe
     assert len(caught.value.ids) == 2 * PAGE_RECORDS + 5
+    assert str(caught.value).endswith("(some may have been stored)" if maybe else "(nothing was stored)")
     assert Inspector(backend.broker).counts(["default"])["default"].ready == PAGE_RECORDS
     assert len(sent) == PAGE_RECORDS
     assert not set(caught.value.ids) & {result.id for _, result, _ in sent}
@@ -108,6 +109,9 @@ def test_a_bulk_names_all_that_were_not_confirmed(backend, monkeypatch, sent, er
     [
         (OutOfMemory("full"), False),
         (ConfigurationError("password"), False),
+        (ConfigurationError("rights", maybe_executed=True), True),
+        (BrokerError("ERR"), False),
+        (BrokerError("WRONGTYPE", maybe_executed=True), True),
         (BrokerUnavailable("cut", maybe_executed=True), True),
     ],
 )
@@ -118,6 +122,7 @@ def test_the_cause_says_whether_it_may_be_stored(backend, monkeypatch, error, ma
 
     assert caught.value.maybe_stored is maybe
     assert caught.value.__cause__ is error
+    assert str(caught.value).endswith("(it may have been stored)" if maybe else "(nothing was stored)")
 
 
 def test_at_maxmemory_enqueuing_is_refused_clearly(new_server, use_url):

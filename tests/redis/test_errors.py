@@ -13,6 +13,7 @@ from django_taskq.broker.broker import Broker
 from django_taskq.broker.exceptions import BrokerError, BrokerUnavailable, ConfigurationError, OutOfMemory, TaskqError
 from django_taskq.broker.inspector import Inspector
 from django_taskq.broker.settlements import Complete
+from tests import servers
 from tests.broker.helpers import claim, put, record, request
 from tests.redis.proxy import Answering
 from tests.waiting import wait_until
@@ -66,14 +67,41 @@ def test_an_error_reply_is_told_by_its_code(answering, text, ending):
         with pytest.raises(TaskqError) as caught:
             call()
         assert type(caught.value) is TEXTS[text]
-        assert not getattr(caught.value, "maybe_executed", False)
+        # A script may have failed after its first write, but for those that are refused there.
+        assert caught.value.maybe_executed is (ending == SCRIPT_7 and TEXTS[text] in (BrokerError, ConfigurationError))
 
 
 @pytest.mark.parametrize("text", [text for text, error in TEXTS.items() if error in (OutOfMemory, BrokerUnavailable)])
 def test_it_is_told_when_redis_6_hides_it_behind_its_own(answering, text):
     broker = answering(b"EVALSHA", b"-" + SCRIPT_6.format(text).encode())
-    with pytest.raises(TEXTS[text]):
+    with pytest.raises(TEXTS[text]) as caught:
         broker.enqueue([record()])
+    assert not caught.value.maybe_executed
+
+
+@pytest.mark.parametrize("kind", [name for name in servers.chosen_names() if name != "fakeredis"])
+def test_of_a_script_that_failed_a_part_may_have_been_done(kind):
+    """It wrote the task, and then met a queue that is none."""
+    binary = servers.binaries()[kind]
+    if binary is None:
+        pytest.skip(f"no {kind} is installed")
+    server = servers.Server(binary).start()
+    try:
+        broker, new = Broker.from_url(server.url), record(queue="q")
+        broker.client.set(broker.keys.ready("q"), "no set")
+        with pytest.raises(BrokerError, match="WRONGTYPE") as caught:
+            broker.enqueue([new])
+        assert caught.value.maybe_executed
+        assert broker.client.exists(broker.keys.task(new.id))
+    finally:
+        server.close()
+
+
+def test_what_a_script_refuses_before_it_writes_is_not_done(broker):
+    with pytest.raises(BrokerError, match="ID must be") as caught:
+        broker.run("enqueue", ["no id", "q", 0, 0, 0, "", b"{}"])
+    assert not caught.value.maybe_executed
+    assert broker.client.dbsize() == 0
 
 
 def test_a_refused_wait_is_told_too(answering):

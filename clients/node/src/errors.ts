@@ -3,12 +3,13 @@
  *
  *     TaskqError
  *     ├── InvalidName            a namespace, queue, key, id, task or worker name that the protocol refuses
- *     ├── ConfigurationError     the URL, the password or the rights are wrong; waiting won't help
  *     ├── UnreadableRecord       what Redis holds is no envelope
  *     │   └── UnknownVersion     it is one, of a version that is newer than this release
- *     ├── BrokerError            Redis refused a request
- *     │   └── OutOfMemory        it is at its maxmemory; nothing was stored
- *     ├── BrokerUnavailable      Redis didn't answer, or can't serve now
+ *     ├── RequestError
+ *     │   ├── ConfigurationError the URL, the password or the rights are wrong; waiting won't help
+ *     │   ├── BrokerError        Redis refused a request
+ *     │   │   └── OutOfMemory    it is at its maxmemory; nothing was stored
+ *     │   └── BrokerUnavailable  Redis didn't answer, or can't serve now
  *     └── EnqueueError           a task that was accepted could not be stored
  *     TaskSignal
  *     ├── Retry                  run me again
@@ -32,34 +33,41 @@ export class TaskqError extends Named {}
 /** This name can't be used in the queue. */
 export class InvalidName extends TaskqError {}
 
-/** The connection to Redis is set up wrongly. */
-export class ConfigurationError extends TaskqError {}
-
 /** The stored record can't be decoded. */
 export class UnreadableRecord extends TaskqError {}
 
 /** The stored record has a newer version than this release can read. */
 export class UnknownVersion extends UnreadableRecord {}
 
-/** Redis refused the request. */
-export class BrokerError extends TaskqError {}
-
-/** Redis has reached its maxmemory and stores nothing new. */
-export class OutOfMemory extends BrokerError {}
-
-/** Redis can't be reached now; `maybeExecuted` says whether the request may have run all the same. */
-export class BrokerUnavailable extends TaskqError {
+/** A request failed; `maybeExecuted` says whether it, or a part of it, may have been carried out all the same. */
+export class RequestError extends TaskqError {
   constructor(
     message: string,
-    readonly maybeExecuted: boolean,
+    readonly maybeExecuted = false,
     options?: ErrorOptions,
   ) {
     super(message, options)
   }
 }
 
+/** The connection to Redis is set up wrongly. */
+export class ConfigurationError extends RequestError {}
+
+/** Redis refused the request, or a script failed. */
+export class BrokerError extends RequestError {}
+
+/** Redis has reached its maxmemory and stores nothing new. */
+export class OutOfMemory extends BrokerError {}
+
+/** Redis can't be reached now. */
+export class BrokerUnavailable extends RequestError {
+  constructor(message: string, maybeExecuted: boolean, options?: ErrorOptions) {
+    super(message, maybeExecuted, options)
+  }
+}
+
 /**
- * Tasks could not be stored in Redis, or no answer came.
+ * Redis didn't confirm that it has stored tasks.
  *
  * `ids` names them; with `maybeStored` some may be in the queue all the same. Enqueuing a record
  * again under its id does nothing when it is there.
@@ -70,7 +78,8 @@ export class EnqueueError extends TaskqError {
     readonly maybeStored: boolean,
     cause: unknown,
   ) {
-    const outcome = maybeStored ? 'no answer came, so it may have been stored' : 'nothing was stored'
+    const what = ids.length === 1 ? 'it' : 'some'
+    const outcome = maybeStored ? `${what} may have been stored` : 'nothing was stored'
     const shown = ids.slice(0, 3).join(', ') + (ids.length > 3 ? ` and ${ids.length - 3} more` : '')
     const why = cause instanceof Error ? cause.message : String(cause)
     super(`Could not enqueue ${shown}: ${why} (${outcome})`, { cause })

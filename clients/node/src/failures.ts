@@ -12,6 +12,8 @@ const MISCONFIGURED = /AUTH <password> called|no password is set|unauthenticated
 const TURNED_AWAY = /max number of clients/
 /** The node isn't the master any more: a new connection finds the one that is. */
 const DEMOTED = new Set(['READONLY', 'UNBLOCKED'])
+/** What the error of a script names that failed on its way; what it had written by then stays. */
+const IN_SCRIPT = '@user_script'
 /** The code of an error, which Redis 6.2 hides behind its own text when a script met it. */
 const CODE = /(?:^|: ?-)([A-Z]+) /
 
@@ -20,13 +22,15 @@ export function codeOf(text: string): string {
   return CODE.exec(text)?.[1] ?? ''
 }
 
-/** Return the error that a reply of Redis stands for; what it answers so has not run. */
+/** Return the error that a reply of Redis stands for. */
 export function refusal(text: string): TaskqError {
   const code = codeOf(text)
-  if (REFUSED.has(code) || MISCONFIGURED.test(text)) return new ConfigurationError(`Redis refuses us: ${text}`)
+  const inside = text.includes(IN_SCRIPT)
+  if (REFUSED.has(code) || MISCONFIGURED.test(text)) return new ConfigurationError(`Redis refuses us: ${text}`, inside)
+  // These two meet a script at its first write, if at all.
   if (code === 'OOM') return new OutOfMemory(`Redis is at its maxmemory: ${text}`)
   if (UNAVAILABLE.has(code) || TURNED_AWAY.test(text)) return new BrokerUnavailable(text, false)
-  return new BrokerError(text)
+  return new BrokerError(text, inside)
 }
 
 /** Tell whether a reply says that another server is the master now. */

@@ -1,7 +1,7 @@
 /** Enqueue and run tasks of a django_taskq queue from Node.js. */
 export {
-  BrokerError, BrokerUnavailable, Bury, ConfigurationError, EnqueueError, InvalidName, OutOfMemory, Retry, TaskqError,
-  UnknownVersion, UnreadableRecord,
+  BrokerError, BrokerUnavailable, Bury, ConfigurationError, EnqueueError, InvalidName, OutOfMemory, RequestError, Retry,
+  TaskqError, UnknownVersion, UnreadableRecord,
 } from './errors.js'
 export { Float, type Json } from './json.js'
 export type { AttemptError, State } from './records.js'

@@ -2,7 +2,7 @@
 import { Broker } from './broker.js'
 import { REPLY_MS } from './connection.js'
 import { DEFAULT_BACKOFF, DEFAULT_MAX_ATTEMPTS, DEFAULT_RESULT_TTL_MS, Envelope } from './envelope.js'
-import { BrokerUnavailable, ConfigurationError, EnqueueError, InvalidName, OutOfMemory, TaskqError } from './errors.js'
+import { EnqueueError, InvalidName, RequestError, TaskqError } from './errors.js'
 import { newId } from './ids.js'
 import { isRecord, kindOf, repr } from './json/repr.js'
 import { checkId, checkIdempotencyKey, checkPriority, checkQueueName, checkTaskName } from './names.js'
@@ -217,6 +217,5 @@ function handleOf({ word, id, state, enqueuedAt }: Enqueued): Handle {
 }
 
 function isMaybeExecuted(error: TaskqError): boolean {
-  if (error instanceof BrokerUnavailable) return error.maybeExecuted
-  return !(error instanceof OutOfMemory || error instanceof ConfigurationError)
+  return !(error instanceof RequestError) || error.maybeExecuted
 }

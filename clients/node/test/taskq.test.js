@@ -201,7 +201,7 @@ test('a task whose confirmation is lost is named, and stored once when it is enq
   proxy.replies = 'cut'
   const error = await cut.enqueue('t', [1]).catch((caught) => caught)
   assert.deepEqual([error.name, error.maybeStored, error.ids.length], ['EnqueueError', true, 1])
-  assert.match(error.message, /^Could not enqueue \w{26}: .*\(no answer came, so it may have been stored\)$/)
+  assert.match(error.message, /^Could not enqueue \w{26}: .*\(it may have been stored\)$/)
   assert.equal(error.cause.name, 'BrokerUnavailable')
   const [id] = error.ids
   assert.deepEqual((await taskq.result(id)).args, [1])
@@ -217,6 +217,20 @@ test('while Redis is away nothing is stored, and nothing later either', async ()
   assert.match(error.message, /\(nothing was stored\)$/)
   proxy.replies = 'pass'
   await cut.result('x')
+  assert.ok(await isEmpty())
+})
+
+test('a script that fails on its way may have stored a task, and one that never began has not', async () => {
+  await server.redis.set('{shop}:queue:q:ready', 'no set')
+  const failed = await taskq.enqueue('t', [], { queue: 'q' }).catch((caught) => caught)
+  assert.deepEqual([failed.cause.name, failed.cause.maybeExecuted, failed.maybeStored], ['BrokerError', true, true])
+  assert.match(failed.message, /WRONGTYPE.* \(it may have been stored\)$/)
+  assert.equal(await server.redis.exists(`{shop}:task:${failed.ids[0]}`), 1)
+  await server.redis.flushdb()
+  await server.redis.call('ACL', 'SETUSER', 'default', '-evalsha')
+  const refused = await taskq.enqueue('t').catch((caught) => caught)
+  await server.redis.call('ACL', 'SETUSER', 'default', '+evalsha')
+  assert.deepEqual([refused.cause.name, refused.maybeStored], ['ConfigurationError', false])
   assert.ok(await isEmpty())
 })
 
