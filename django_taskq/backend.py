@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import cached_property, partial
 from typing import Any, TypeGuard
@@ -128,8 +129,9 @@ class RedisBackend(BaseTaskBackend):
         except InvalidName:
             raise TaskResultDoesNotExist(result_id) from None
         except BrokerUnavailable:
-            if self._has_rows and (ended := self._find_row(result_id, has_ended=True)) is not None:
-                return ended
+            with suppress(DatabaseError, InterfaceError):
+                if self._has_rows and (ended := self._find_row(result_id, has_ended=True)) is not None:
+                    return ended
             raise  # Of an open task only Redis knows how far it has come.
         # Redis keeps a record longer than its result when an idempotency key belongs to it.
         is_whole = record is not None and (record.state is not State.SUCCEEDED or record.history)

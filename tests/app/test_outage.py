@@ -219,6 +219,7 @@ def test_refused_records_do_not_stop_those_behind(backend, monkeypatch):
     assert tasks.add.enqueue(2).enqueued_at is not None
 
 
+@pytest.mark.django_db(databases=["default", "other"])
 def test_reading_while_redis_is_away(nowhere):
     with pytest.raises(BrokerUnavailable):
         nowhere.get_result("01ARZ3NDEKTSV4RRFFQ69G5FAV")

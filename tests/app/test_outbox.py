@@ -260,6 +260,15 @@ class TestWhileRedisIsAway:
         with pytest.raises(BrokerUnavailable):
             backend.get_result(result.id)
 
+    def test_a_database_that_is_away_too_changes_nothing(self, backend, go_away, monkeypatch):
+        def fail(*given):
+            raise OperationalError("gone")
+
+        go_away()
+        monkeypatch.setattr("django_taskq.rows.find", fail)
+        with pytest.raises(BrokerUnavailable):
+            backend.get_result("A")
+
     def test_where_no_task_has_rows_no_database_is_asked(self, backend, go_away, monkeypatch):
         result = kept.enqueue(1)
         monkeypatch.setattr(registry, "tasks", lambda: [tasks.add])
