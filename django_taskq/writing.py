@@ -14,7 +14,7 @@ from . import rows
 from .broker.batches import batches
 from .models import TaskRecord
 from .rows import Row
-from .upsert import Rule, upsert
+from .upsert import Rule, insert, upsert
 from .worker.endings import NotRecorded
 
 logger = logging.getLogger("django_taskq.worker")
@@ -36,6 +36,8 @@ def write_finished(finished: Iterable[Row], *, alias: str | None = None, rule: R
     the database takes no rows.
     """
     connection = connections[alias or router.db_for_write(TaskRecord)]
+    # A broken connection shows at the first statement and is made anew; to ask it before costs a round trip each time.
+    connection.health_check_done = True  # type: ignore[attr-defined]  # missing in django-stubs
     pages = list(batches(_newest(finished), _length, BATCH_ROWS, BATCH_TEXT))
     unwritten: list[Row] = []
     cause: Exception | None = None
@@ -74,7 +76,8 @@ def _write(connection: BaseDatabaseWrapper, batch: Sequence[Row], rule: Rule) ->
     for _ in range(2):
         began = time.monotonic()
         try:
-            upsert(connection, batch, rule=rule)
+            if rule is not Rule.NEWER or not insert(connection, batch):
+                upsert(connection, batch, rule=rule)
             return [], None
         except Exception as error:
             cause = error

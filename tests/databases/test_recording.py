@@ -86,15 +86,66 @@ def test_ids_that_differ_in_case_are_two(database):
 
 
 @on_each()
-def test_a_thousand_rows_take_one_statement(database):
+@pytest.mark.parametrize("known", [0, 1])
+def test_a_thousand_rows_take_one_statement(database, known):
     batch = [row(succeeded(lease())) for _ in range(1000)]
-    write_finished(batch[:1])
+    write_finished(batch[:known])
     with CaptureQueriesContext(connections[database]) as queries:
         write_finished(batch)
     assert TaskRecord.objects.count() == 1000
-    # SQLite takes only so many parameters in a statement.
+    # SQLite takes only so many parameters in a statement, and PostgreSQL copies new rows only.
     most = -(-1000 // connections[database].ops.bulk_batch_size(TaskRecord._meta.concrete_fields, batch))
-    assert len(queries) <= most
+    assert len(queries) <= most + (known if connections[database].vendor == "postgresql" else 0)
+
+
+@on_each("postgresql")
+def test_new_rows_are_copied(database):
+    with CaptureQueriesContext(connections[database]) as queries:
+        write_finished([row(succeeded(lease())) for _ in range(3)])
+    assert [query["sql"].split()[0] for query in queries] == ["COPY"]
+    assert TaskRecord.objects.count() == 3
+
+
+@on_each()
+def test_texts_that_part_rows_and_columns_elsewhere_are_kept_as_they_are(database):
+    names = ["a\tb", "a\nb\r\nc", "\\N", "\n\\.\n", "\\", "\\t\\", '"', "{NULL,}", ""]
+    endings = [succeeded(lease(task=f"no head{name}".encode())) for name in names]
+    with CaptureQueriesContext(connections[database]) as queries:
+        write_finished([row(ending) for ending in endings])
+    assert len(queries) == 1
+    assert [stored(ending.lease).envelope for ending in endings] == [f"no head{name}" for name in names]
+
+
+@on_each("postgresql")
+def test_a_table_with_policies_for_its_rows_takes_them_in_one_statement_too(database):
+    held = [lease(), lease()]
+    with connections[database].cursor() as cursor:
+        try:
+            cursor.execute(
+                "CREATE ROLE clerk; GRANT ALL ON django_taskq_taskrecord TO clerk; "
+                "ALTER TABLE django_taskq_taskrecord ENABLE ROW LEVEL SECURITY; "
+                "CREATE POLICY of_clerks ON django_taskq_taskrecord TO clerk USING (true); SET ROLE clerk"
+            )
+            with CaptureQueriesContext(connections[database]) as queries:
+                write_finished([row(succeeded(each)) for each in held])
+        finally:
+            cursor.execute(
+                "RESET ROLE; DROP POLICY of_clerks ON django_taskq_taskrecord; "
+                "ALTER TABLE django_taskq_taskrecord DISABLE ROW LEVEL SECURITY; "
+                "REVOKE ALL ON django_taskq_taskrecord FROM clerk; DROP ROLE clerk"
+            )
+    assert [query["sql"].split()[0] for query in queries] == ["COPY", "INSERT"]
+    assert [stored(each).status for each in held] == ["succeeded", "succeeded"]
+
+
+@on_each()
+def test_no_connection_is_asked_whether_it_is_there(database, monkeypatch):
+    monkeypatch.setattr(connections[database], "health_check_enabled", True)
+    monkeypatch.setattr(connections[database], "is_usable", lambda: pytest.fail("asked"))
+    held = [lease(), lease()]
+    for each in held:
+        write_finished([row(succeeded(each))])
+    assert [stored(each).status for each in held] == ["succeeded", "succeeded"]
 
 
 @on_each("postgresql")
@@ -105,9 +156,11 @@ def test_one_statement_serves_any_number_of_rows(database):
         seen.add((sql, len(parameters)))
         return execute(sql, parameters, many, context)
 
-    with connections[database].execute_wrapper(watch):
-        for count in (1, 300):
-            write_finished([row(succeeded(lease())) for _ in range(count)])
+    for count in (1, 300):
+        known = [row(succeeded(lease())) for _ in range(count)]
+        write_finished(known)
+        with connections[database].execute_wrapper(watch):
+            write_finished(known)
     assert len(seen) == 1
 
 
