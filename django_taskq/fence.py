@@ -134,5 +134,5 @@ def _columns(row: Row) -> dict[str, Any]:
     """Return the columns of a row as the model wants them."""
     return {
         name: moment(value) if value is not None and name.endswith("_at") else value
-        for name, value in vars(row).items()
+        for name, value in row._asdict().items()
     }

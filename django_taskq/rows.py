@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import results
 from .broker.envelope import Head
@@ -62,8 +61,7 @@ _NO_LONGER: dict[str, Any] = {
 }
 
 
-@dataclass
-class Row:
+class Row(NamedTuple):
     """What is to be written into a row, by column; times are in ms.
 
     Thousands are made in a second, and a model instance takes longer to make than the task often did to run.
@@ -200,25 +198,22 @@ def find(record_id: str, alias: str, database: str | None = None, statuses: Sequ
 
 def plain(row: Row) -> Row:
     """Return a row that says the same in ASCII."""
-    other = copy(row)
-    for column in _LENGTHS:
-        setattr(other, column, ascii_of(getattr(row, column))[: _LENGTHS[column]])
+    texts: dict[str, Any] = {column: ascii_of(getattr(row, column))[: _LENGTHS[column]] for column in _LENGTHS}
     for column in _JSON_COLUMNS:
         text = getattr(row, column)
         try:
-            setattr(other, column, text and json.dumps(json.loads(text), separators=(",", ":")))
+            texts[column] = text and json.dumps(json.loads(text), separators=(",", ":"))
         except (ValueError, RecursionError):
-            setattr(other, column, ascii_of(text))
-    return other
+            texts[column] = ascii_of(text)
+    return row._replace(**texts)
 
 
 def bare(row: Row) -> Row:
     """Return a row with no text that a task gave, but the start of its last error."""
     other = plain(row)
     last = [{**entry, **_shortened(entry)} for entry in _entries(other.history)[-1:]]
-    other.envelope, other.result, other.history = json.dumps({"name": other.task}), "", json.dumps(last)
-    other.idempotency_key = ""
-    return other
+    envelope, history = json.dumps({"name": other.task}), json.dumps(last)
+    return other._replace(envelope=envelope, result="", history=history, idempotency_key="")
 
 
 def _shortened(entry: dict[str, Any]) -> dict[str, str]:

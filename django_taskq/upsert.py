@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import fields
 from enum import Enum
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any
 
 from django.db import IntegrityError, NotSupportedError, models, transaction
@@ -24,9 +22,9 @@ from .rows import Row
 #: Databases that can do it, as Django calls their kinds.
 VENDORS = ("mysql", "postgresql", "sqlite")
 
-_WRITTEN = {each.name for each in fields(Row)}
-_FIELDS = [field for field in TaskRecord._meta.concrete_fields if field.attname in _WRITTEN]
-_NAMES = [field.attname for field in _FIELDS]
+_NAMES = Row._fields
+_FIELDS = [field for field in TaskRecord._meta.concrete_fields if field.attname in _NAMES]
+assert tuple(field.attname for field in _FIELDS) == _NAMES, "a row has its columns in the order of the model"
 _TIMES = {field for field in _FIELDS if isinstance(field, models.DateTimeField)}
 #: What the end of a task changes in a row that was there before.
 CHANGED = (
@@ -36,9 +34,8 @@ CHANGED = (
 _WAITING, _RUNNING, _SUCCEEDED = (
     status.value for status in (TaskRecord.Status.WAITING, TaskRecord.Status.RUNNING, TaskRecord.Status.SUCCEEDED)
 )
-#: The columns that hold texts, and a row as a tuple.
+#: The columns that hold texts.
 _TEXTS = {field for field in _FIELDS if isinstance(field, models.CharField | models.TextField)}
-_in_order = attrgetter(*_NAMES)
 #: For PostgreSQL, where a statement is the same for however many rows.
 _statements: dict[Rule, str] = {}
 
@@ -62,7 +59,7 @@ def upsert(connection: BaseDatabaseWrapper, rows: Sequence[Row], rule: Rule = Ru
             if (statement := _statements.get(rule)) is None:
                 statement = f"INSERT INTO {_table(connection)} {_selection(connection)} {_ending(connection, rule)}"
                 _statements[rule] = statement
-            columns = zip(_FIELDS, zip(*map(_in_order, rows), strict=True), strict=True)
+            columns = zip(_FIELDS, zip(*rows, strict=True), strict=True)
             cursor.execute(statement, [_texts(of) if field in _TEXTS else _numbers(of) for field, of in columns])
             return
         ending = _ending(connection, rule)
@@ -86,7 +83,7 @@ def insert(connection: BaseDatabaseWrapper, rows: Sequence[Row]) -> bool:
         with connection.wrap_database_errors, connection.cursor() as cursor:
             if not hasattr(cursor, "copy"):  # psycopg 2
                 return False
-            columns = zip(_FIELDS, zip(*map(_in_order, rows), strict=True), strict=True)
+            columns = zip(_FIELDS, zip(*rows, strict=True), strict=True)
             lines = zip(*(_copied(field, values) for field, values in columns), strict=True)
             with cursor.copy(f"COPY {_table(connection)} FROM STDIN") as copy:
                 copy.write("".join(["\t".join(line) + "\n" for line in lines]))
@@ -148,11 +145,10 @@ def _numbers(values: Iterable[int | None]) -> str:
 
 
 def _values(connection: BaseDatabaseWrapper, row: Row) -> list[Any]:
-    given = vars(row)
+    given: Sequence[Any] = row
     return [
         field.get_db_prep_save(moment(value), connection) if field in _TIMES and value is not None else value
-        for field in _FIELDS
-        for value in (given[field.attname],)
+        for field, value in zip(_FIELDS, given, strict=True)
     ]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Sequence
-from copy import copy
 
 from django.db import connections, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -113,9 +112,9 @@ def _write_singly(
 def _write_somehow(connection: BaseDatabaseWrapper, row: Row, rule: Rule) -> Exception | None:
     """Write a row, if need be in ASCII, or without its texts; return None when that worked."""
     failure: Exception | None = None
-    for how, version in (("", copy), ("", copy), ("in ASCII", rows.plain), ("without its texts", rows.bare)):
+    for how, version in (("", None), ("", None), ("in ASCII", rows.plain), ("without its texts", rows.bare)):
         try:
-            upsert(connection, [version(row)], rule=rule)
+            upsert(connection, [version(row) if version else row], rule=rule)
         except Exception as error:
             tidy(connection)
             if failure is None and not _takes(connection, rows.bare(row), rule):

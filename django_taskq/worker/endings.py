@@ -20,7 +20,8 @@ class NotRecorded(TaskqError):
         super().__init__(f"The database takes no rows ({type(cause).__name__}: {cause})".rstrip())
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: making one would take twice as long, for each task.
+@dataclass(unsafe_hash=True, slots=True)
 class Ending:
     """How the run of a lease ended."""
 

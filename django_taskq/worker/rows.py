@@ -108,11 +108,11 @@ class Rows:
             self.note_wrong(ending)
 
     def is_wrong(self, ending: Ending, word: str) -> bool:
-        if not self.keeps(ending.lease) or (is_fenced(ending.lease) and _is_recorded(ending)):
-            return False
         if word == "CANCELLED":
-            return ending.state is not State.CANCELLED
-        return word in _REFUSED and ending.state is not None
+            differs = ending.state is not State.CANCELLED
+        else:
+            differs = word in _REFUSED and ending.state is not None
+        return differs and self.keeps(ending.lease) and not (is_fenced(ending.lease) and _is_recorded(ending))
 
     def note_wrong(self, ending: Ending) -> None:
         self._wrong.append((ending, time.monotonic()))

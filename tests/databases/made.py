@@ -54,6 +54,6 @@ def stored(held: Lease) -> TaskRecord:
 
 def unsaved(written: Row) -> TaskRecord:
     """Return a row as it would be read, without a database."""
-    columns = vars(written).items()
+    columns = written._asdict().items()
     times = {name: moment(value) for name, value in columns if name.endswith("_at") and value is not None}
     return TaskRecord(**{**dict(columns), **times})

@@ -27,10 +27,8 @@ COLUMNS = [field.column for field in TaskRecord._meta.concrete_fields if field.c
 
 def keep(days, count=1, **fields):
     """Write rows that ended so many days ago."""
-    kept = [row(succeeded(lease())) for _ in range(count)]
-    for each in kept:
-        for name, value in {"finished_at": milliseconds_of(timezone.now() - timedelta(days=days)), **fields}.items():
-            setattr(each, name, value)
+    said = {"finished_at": milliseconds_of(timezone.now() - timedelta(days=days)), **fields}
+    kept = [row(succeeded(lease()))._replace(**said) for _ in range(count)]
     write_finished(kept)
     return [each.id for each in kept]
 

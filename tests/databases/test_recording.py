@@ -220,7 +220,7 @@ def test_without_its_table_nothing_is_written_and_the_rows_are_named(database):
 @on_each()
 def test_inside_a_transaction_a_refused_row_spoils_nothing(database):
     good, bad = row(succeeded(lease())), row(succeeded(lease()))
-    bad.worker = "x" * 500 if connections[database].vendor != "sqlite" else "\udc80"
+    bad = bad._replace(worker="x" * 500 if connections[database].vendor != "sqlite" else "\udc80")
     with transaction.atomic(using=database):
         write_finished([good, bad])
     assert TaskRecord.objects.count() == 2
@@ -229,7 +229,7 @@ def test_inside_a_transaction_a_refused_row_spoils_nothing(database):
 @on_each("postgresql")
 def test_a_text_with_nul_shifts_no_text_of_another_row(database):
     batch = [row(succeeded(lease(), number)) for number in range(3)]
-    batch[1].worker = "a\0b"
+    batch[1] = batch[1]._replace(worker="a\0b")
     with pytest.raises(NotRecorded) as caught:
         write_finished(batch)
     assert caught.value.ids == {batch[1].id}
