@@ -38,9 +38,9 @@ def setting(results):
         elif line["case"] == "stopped":
             out.append(f"- stopped early: {line['why']}")
     for who in results.names:
-        line = next((one for one in results.about if one.get("peer") == who.partition(":")[0]), {})
         plan = plan_text((results.last(who, "drain") or {}).get("plan"))
-        rows.append([who, ", ".join(line.get("requirements", [])), plan or "-", line.get("note") or "-"])
+        versions, note = results.versions(who)
+        rows.append([who, ", ".join(versions), plan or "-", note or "-"])
     return "\n".join(out) + "\n\n" + grid(["peer", "versions", "worker of the drain", "contract and settings"], rows)
 
 

@@ -37,7 +37,7 @@ class Results:
     """What was measured, by peer and case."""
 
     def __init__(self, paths):
-        self.about, self.errors, self.names, self._by = [], [], [], {}
+        self.about, self.errors, self.names, self._by, self._versions = [], [], [], {}, {}
         for series, path in enumerate(paths):
             for text in pathlib.Path(path).read_text().splitlines():
                 self._add(json.loads(text), series)
@@ -48,6 +48,8 @@ class Results:
     def _add(self, line, series):
         if "variant" not in line:
             self.about.append(line)
+            if line["case"] == "versions":
+                self._versions[series, line["peer"]] = line
             return
         line["who"] = f"{line['peer']}:{line['variant']}".removesuffix(":default")
         line["turn"] = (series, line.get("round"))
@@ -57,6 +59,13 @@ class Results:
             self._by.setdefault((line["who"], line["case"]), []).append(line)
             if line["who"] not in self.names:
                 self.names.append(line["who"])
+
+    def versions(self, who):
+        """Return all versions that a peer was measured with, and what is to be said of it."""
+        turns = {line["turn"][0] for (name, _), runs in self._by.items() if name == who for line in runs}
+        lines = [self._versions.get((series, who.partition(":")[0]), {}) for series in sorted(turns)]
+        found = dict.fromkeys(version for line in lines for version in line.get("requirements", []))
+        return list(found), next((line["note"] for line in lines if line.get("note")), None)
 
     def runs(self, who, case):
         return self._by.get((who, case), [])
