@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -125,4 +126,6 @@ def _shrink(plan: Plan, violations: Sequence[Violation], folder: Path, commit: s
 
 
 if __name__ == "__main__":
+    # What it started ends with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     sys.exit(main())
