@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from redis.exceptions import NoScriptError
 
 from .client import Client, translated
-from .exceptions import TaskqError
+from .exceptions import RequestError, TaskqError
 from .settlements import Argument
 
 FOLDER = Path(__file__).parent.parent / "lua"
@@ -96,7 +96,7 @@ def stream(client: Client, key: str, calls: Iterable[Call]) -> Iterator[Any]:
 
     A connection that fails is the last that is heard.
     """
-    if not hasattr(client, "stream"):
+    if not hasattr(type(client), "stream"):  # of a cluster's client itself, that would connect
         yield from (outcome(client, key, call) for call in calls)
         return
     sent: deque[Call] = deque()
@@ -111,7 +111,9 @@ def stream(client: Client, key: str, calls: Iterable[Call]) -> Iterator[Any]:
             for reply in client.stream(commands()):
                 call = sent.popleft()
                 yield outcome(client, key, call) if isinstance(reply, NoScriptError) else _translated(client, reply)
-    except TaskqError as error:
+    except RequestError as error:
+        # Nothing will be heard of what was sent after it.
+        error.maybe_executed = error.maybe_executed or len(sent) > 1
         yield error
 
 

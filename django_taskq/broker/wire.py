@@ -154,7 +154,8 @@ def _reading(sock: Any, parser: Any) -> Callable[[], Any]:
             if not data:
                 raise errors.ConnectionError("Connection closed by server.")
             feed(data)
-        if isinstance(reply, errors.ConnectionError):  # It is loading, or has too many clients.
+        # It has too many clients. One that is loading has read the command, and answers the next one, too.
+        if isinstance(reply, errors.ConnectionError) and not isinstance(reply, errors.BusyLoadingError):
             raise reply
         return reply
 

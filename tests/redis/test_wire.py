@@ -7,15 +7,19 @@ import signal
 import socket
 
 import pytest
+from redis import exceptions as errors
+from redis.connection import DefaultParser
 
-from django_taskq.broker import client, wire
+from django_taskq.broker import client, scripts, wire
 from django_taskq.broker.broker import Broker
 from django_taskq.broker.enqueueing import PAGE_RECORDS
 from django_taskq.broker.envelope import Envelope
 from django_taskq.broker.exceptions import BrokerUnavailable, InvalidName, OutOfMemory
 from django_taskq.broker.ids import new_id
 from django_taskq.broker.records import Claim, NewRecord
+from django_taskq.broker.scripts import Call
 from django_taskq.broker.settlements import Complete
+from tests.servers import free_port
 
 
 @pytest.fixture
@@ -221,6 +225,38 @@ class TestPages:
         assert [(type(page), page.maybe_executed) for page in pages] == [(BrokerUnavailable, True)]
         assert [answer.id for answer in broker.enqueue(records[-1:])] == [records[-1].id]
         made.close()
+
+    def test_a_refusal_that_ends_the_connection_leaves_open_what_became_of_the_pages_after_it(self):
+        class Client:
+            def stream(self, commands):
+                for _ in range(on_their_way):
+                    next(commands)
+                raise errors.BusyLoadingError("Redis is loading the dataset in memory")
+
+        calls = [Call("enqueue", ())] * 3
+        outcomes = {}
+        for on_their_way in (1, 2):
+            (outcomes[on_their_way],) = scripts.stream(Client(), "q", calls)
+
+        assert {count: page.maybe_executed for count, page in outcomes.items()} == {1: False, 2: True}
+
+    def test_a_server_that_is_loading_answers_each_page(self):
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            read = wire._reading(ours, DefaultParser(65536))
+            theirs.sendall(
+                b"-LOADING Redis is loading the dataset in memory\r\n+OK\r\n-ERR max number of clients reached\r\n"
+            )
+
+            assert isinstance(read(), errors.BusyLoadingError)
+            assert read() == b"OK"
+            with pytest.raises(errors.ConnectionError):
+                read()
+
+    def test_none_is_stored_in_a_cluster_that_cannot_be_reached(self, fresh, records):
+        (page,) = fresh(f"redis+cluster://127.0.0.1:{free_port()}").enqueue_pages(records)
+
+        assert (type(page), page.maybe_executed) == (BrokerUnavailable, False)
 
     def test_a_name_that_is_refused_keeps_all_pages_back(self, new_server, fresh, records):
         server = new_server()
