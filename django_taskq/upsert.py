@@ -11,7 +11,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
-from django.db import IntegrityError, NotSupportedError, models, transaction
+from django.db import IntegrityError, NotSupportedError, ProgrammingError, models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from .commit import ensure_autocommit
@@ -74,7 +74,7 @@ def upsert(connection: BaseDatabaseWrapper, rows: Sequence[Row], rule: Rule = Ru
 def insert(connection: BaseDatabaseWrapper, rows: Sequence[Row]) -> bool:
     """Insert new rows where that can be done quicker than by `upsert`; return False when none was inserted.
 
-    PostgreSQL copies them, in half the time, unless one is there, or the table has policies for its rows.
+    PostgreSQL copies them, in half the time, unless one is there, or the table has policies for its rows or is a view.
     """
     if connection.vendor != "postgresql" or connection.in_atomic_block:
         return False
@@ -87,7 +87,7 @@ def insert(connection: BaseDatabaseWrapper, rows: Sequence[Row]) -> bool:
             lines = zip(*(_copied(field, values) for field, values in columns), strict=True)
             with cursor.copy(f"COPY {_table(connection)} FROM STDIN") as copy:
                 copy.write("".join(["\t".join(line) + "\n" for line in lines]))
-    except (IntegrityError, NotSupportedError):
+    except (IntegrityError, NotSupportedError, ProgrammingError):
         return False
     return True
 

@@ -138,6 +138,23 @@ def test_a_table_with_policies_for_its_rows_takes_them_in_one_statement_too(data
     assert [stored(each).status for each in held] == ["succeeded", "succeeded"]
 
 
+@on_each("postgresql")
+def test_a_view_takes_them_in_one_statement_too(database):
+    held = [lease() for _ in range(3)]
+    with connections[database].cursor() as cursor:
+        cursor.execute(
+            "ALTER TABLE django_taskq_taskrecord RENAME TO elsewhere; "
+            "CREATE VIEW django_taskq_taskrecord AS SELECT * FROM elsewhere"
+        )
+        try:
+            with CaptureQueriesContext(connections[database]) as queries:
+                write_finished([row(succeeded(each)) for each in held])
+        finally:
+            cursor.execute("DROP VIEW django_taskq_taskrecord; ALTER TABLE elsewhere RENAME TO django_taskq_taskrecord")
+    assert [query["sql"].split()[0] for query in queries] == ["COPY", "INSERT"]
+    assert [stored(each).status for each in held] == ["succeeded"] * 3
+
+
 @on_each()
 def test_no_connection_is_asked_whether_it_is_there(database, monkeypatch):
     monkeypatch.setattr(connections[database], "health_check_enabled", True)
