@@ -202,7 +202,7 @@ class Broker:
         words: list[str] = []
         for start in range(0, len(groups), BATCH_RECORDS):
             page = (part for group in groups[start : start + BATCH_RECORDS] for part in group)
-            words += [word.decode() for word in self.run(script, [*common, *page])]
+            words += [word.decode(errors="replace") for word in self.run(script, [*common, *page])]
         return words
 
     def _settle(self, settlement: Settlement) -> str:

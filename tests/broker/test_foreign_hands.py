@@ -187,3 +187,8 @@ class TestAStrangeState:
         broker.client.hset(broker.keys.run(holder), "state", state)
         (answer,) = broker.enqueue([other])
         assert (answer.word, answer.id, answer.state) == ("TAKEN", holder, state.decode(errors="replace"))
+
+    def test_it_is_told_among_those_of_others(self, broker, state):
+        bad, good = put(broker, 2)
+        broker.client.hset(broker.keys.run(bad), "state", state)
+        assert broker.states([bad, good]) == [state.decode(errors="replace"), "waiting"]
