@@ -122,13 +122,15 @@ def test_c58_a_worker_that_stops_leaves_the_watch_to_another(start_ready, ended,
         for name in names
     }
     noted("begin first", "begin second")
-    for waiting in wait_until(lambda: len(waits(client)) == 2 and waits(client)):
-        client.client_unblock(waiting)
+    waiting = wait_until(lambda: len(waits(client)) == 2 and waits(client))
+    before = nonces(inspector)
+    for each in waiting:
+        client.client_unblock(each)
+    wait_until(lambda: len(claimed_since(before, inspector)) == 2, what="both were woken, and claimed")
     wait_until(lambda: list(waits(client).values()) == [0, 0], what="both began to wait within the last second")
     before = nonces(inspector)
     delayed = jobs.tell.using(run_after=seconds_ahead(1.5)).enqueue("ran")
-    watchers = wait_until(lambda: [child for child, nonce in nonces(inspector).items() if nonce != before.get(child)])
-    (watcher,) = {child.partition(".")[0] for child in watchers}
+    (watcher,) = wait_until(lambda: claimed_since(before, inspector))
 
     workers[watcher].signal(signal.SIGTERM)
 
@@ -149,3 +151,8 @@ def nonces(inspector):
     """Return the nonce of each child's last claim."""
     client, prefix = inspector.broker.client, inspector.broker.keys.claim("")
     return {key.decode().removeprefix(prefix): client.hget(key, "nonce") for key in client.keys("*:claim:*")}
+
+
+def claimed_since(before, inspector):
+    """Return the workers whose children have claimed since these nonces were read."""
+    return {child.partition(".")[0] for child, nonce in nonces(inspector).items() if nonce != before.get(child)}
