@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from tests.chaos import __main__ as command
 from tests.chaos.forger import Forger
 from tests.chaos.plan import Plan
-from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -85,31 +79,3 @@ def test_a_fault_that_is_none_is_refused(run, capsys):
     with pytest.raises(SystemExit):
         run("--only", "kill chidl")
     assert "no such fault: kill chidl" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_a_run_that_is_told_to_stop_ends_what_it_started(tmp_path):
-    command = [sys.executable, "-m", "tests.chaos", "--seconds", "60", "--keep", str(tmp_path / "kept")]
-    process = subprocess.Popen(command, env={**os.environ, "TMPDIR": str(tmp_path)}, stderr=subprocess.PIPE, text=True)
-    try:
-        wait_until(lambda: len(started_in(tmp_path)) > 5, 30)
-        process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=30)
-        assert said.endswith("terminated\n")
-        wait_until(lambda: not started_in(tmp_path), 30)
-    finally:
-        process.kill()
-        for pid in started_in(tmp_path):
-            os.kill(pid, signal.SIGKILL)
-
-
-def started_in(folder):
-    """Return the processes, apart from this one, that have to do with a folder."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if os.fsencode(folder) in (entry / "environ").read_bytes() and int(entry.name) != os.getpid():
-                found.append(int(entry.name))
-        except OSError:  # It has ended.
-            pass
-    return found
