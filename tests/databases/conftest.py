@@ -83,8 +83,12 @@ def entry(request: pytest.FixtureRequest, engine: Callable[[str], Engine], tmp_p
 
 
 @pytest.fixture
-def database(entry: dict[str, Any], django_db_blocker: Any) -> Iterator[str]:
-    """Give the alias of a database where task records go and none is yet."""
+def database(entry: dict[str, Any], django_db_setup: None, django_db_blocker: Any) -> Iterator[str]:
+    """Give the alias of a database where task records go and none is yet.
+
+    The databases of the settings are made before they may be used: what had connected to one in memory until then would
+    stay alone in it.
+    """
     connections.settings[ALIAS] = configured(entry)
     with django_db_blocker.unblock(), override_settings(DATABASE_ROUTERS=[ToRecords()]):
         try:
