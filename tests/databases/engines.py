@@ -228,6 +228,7 @@ class MariaDB(Engine):
             [
                 *(str(self._find("mariadb-install-db")), "--no-defaults", f"--datadir={self.folder}/data"),
                 *("--auth-root-authentication-method=normal", "--skip-test-db", f"--user={_me()}"),
+                f"--tmpdir={self.folder}",
             ],
             check=True,
             capture_output=True,
@@ -240,6 +241,8 @@ class MariaDB(Engine):
             "--no-defaults",
             f"--user={_me()}",
             f"--datadir={self.folder}/data",
+            # A server that starts deletes the temporary tables that it finds, also those of another.
+            f"--tmpdir={self.folder}",
             f"--port={self.port}",
             "--bind-address=127.0.0.1",
             f"--socket={self.folder}/s",
