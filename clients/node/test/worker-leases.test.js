@@ -1,19 +1,14 @@
 import assert from 'node:assert/strict'
-import { afterEach, beforeEach, test } from 'node:test'
+import { test } from 'node:test'
 
 import { CancelRequested, LeaseLost } from '../dist/index.js'
-import { Proxy as Line, Server, until } from './server.js'
-import { enqueue, Gate, heeding, run, server, setUp, SOON, workers } from './workers.js'
+import { Server, until } from './server.js'
+import { enqueue, Gate, heeding, line, run, server, setUp, setUpLine, SOON, through, workers } from './workers.js'
 
 const LEASE_MS = 300
 
 setUp(() => Server.own('--appendonly', 'yes'))
-
-let line
-beforeEach(async () => (line = await Line.start(server.port)))
-afterEach(() => line.stop())
-
-const through = () => workers.connect(line.url)
+setUpLine()
 
 test('a lease that lapsed is a failed attempt, and any worker goes on with it', async () => {
   const { id } = await enqueue('note', [], { backoff: SOON })

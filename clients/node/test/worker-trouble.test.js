@@ -1,19 +1,16 @@
 import assert from 'node:assert/strict'
-import { afterEach, beforeEach, test } from 'node:test'
+import { test } from 'node:test'
 
 import { BrokerError, ConfigurationError } from '../dist/index.js'
-import { Proxy as Line, Server, until } from './server.js'
-import { enqueue, Gate, isBlocked, loseReply, meddled, run, server, setUp, SOON, state, workers } from './workers.js'
+import { Server, until } from './server.js'
+import {
+  enqueue, Gate, isBlocked, line, loseReply, meddled, run, server, setUp, setUpLine, SOON, state, through, workers,
+} from './workers.js'
 
 const LEASE_MS = 300
 
 setUp(() => Server.own('--appendonly', 'yes'))
-
-let line
-beforeEach(async () => (line = await Line.start(server.port)))
-afterEach(() => line.stop())
-
-const through = () => workers.connect(line.url)
+setUpLine()
 
 test('a claim whose answer was lost is asked again, and what it leased runs once', async () => {
   const { id } = await enqueue('note')

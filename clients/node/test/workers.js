@@ -3,7 +3,7 @@ import { after, afterEach, before, beforeEach } from 'node:test'
 
 import { Taskq, Worker } from '../dist/index.js'
 import { load, names } from '../dist/scripts.js'
-import { Server, until } from './server.js'
+import { Proxy as Line, Server, until } from './server.js'
 
 /** A policy that waits hardly, so that a test needn't. */
 export const SOON = { base: 0.01, factor: 1, cap: 0.01, jitter: 'none' }
@@ -121,6 +121,18 @@ export function setUp(startServer = Server.start) {
     await server.stop()
   })
 }
+
+/** The proxy before the server, in a file that has called `setUpLine`. */
+export let line
+
+/** Put a proxy before the server of `setUp`, a new one for each test. */
+export function setUpLine() {
+  beforeEach(async () => (line = await Line.start(server.port)))
+  afterEach(() => line.stop())
+}
+
+/** Return a queue that reaches the server through the proxy. */
+export const through = () => workers.connect(line.url)
 
 export const enqueue = (...task) => workers.taskq.enqueue(...task)
 export const run = (id) => server.redis.hgetall(`{taskq}:run:${id}`)
