@@ -59,8 +59,8 @@ def upsert(connection: BaseDatabaseWrapper, rows: Sequence[Row], rule: Rule = Ru
             if (statement := _statements.get(rule)) is None:
                 statement = f"INSERT INTO {_table(connection)} {_selection(connection)} {_ending(connection, rule)}"
                 _statements[rule] = statement
-            columns = zip(_FIELDS, zip(*rows, strict=True), strict=True)
-            cursor.execute(statement, [_texts(of) if field in _TEXTS else _numbers(of) for field, of in columns])
+            columns = [_texts(of) if field in _TEXTS else _numbers(of) for field, of in _columns(rows)]
+            cursor.execute(statement, columns)
             return
         ending = _ending(connection, rule)
         size = max(connection.ops.bulk_batch_size(_FIELDS, rows), 1)
@@ -83,13 +83,16 @@ def insert(connection: BaseDatabaseWrapper, rows: Sequence[Row]) -> bool:
         with connection.wrap_database_errors, connection.cursor() as cursor:
             if not hasattr(cursor, "copy"):  # psycopg 2
                 return False
-            columns = zip(_FIELDS, zip(*rows, strict=True), strict=True)
-            lines = zip(*(_copied(field, values) for field, values in columns), strict=True)
+            lines = zip(*(_copied(field, values) for field, values in _columns(rows)), strict=True)
             with cursor.copy(f"COPY {_table(connection)} FROM STDIN") as copy:
                 copy.write("".join(["\t".join(line) + "\n" for line in lines]))
     except (IntegrityError, NotSupportedError, ProgrammingError):
         return False
     return True
+
+
+def _columns(rows: Sequence[Row]) -> Iterable[tuple[models.Field[Any, Any], Sequence[Any]]]:
+    return zip(_FIELDS, zip(*rows, strict=True), strict=True)
 
 
 def _copied(field: models.Field[Any, Any], values: Sequence[Any]) -> Iterable[str]:

@@ -85,10 +85,8 @@ def _page(reply: list[Any] | TaskqError) -> Page:
         return reply
     parts = iter(reply)
     return [
-        Enqueued(word.decode(), record_id.decode(), _STATES.get(state) or _strange(state), int(at))
+        Enqueued(
+            word.decode(), record_id.decode(), _STATES.get(state) or State(state.decode(errors="replace")), int(at)
+        )
         for word, record_id, state, at in zip(parts, parts, parts, parts, strict=True)
     ]
-
-
-def _strange(state: bytes) -> State:
-    return State(state.decode(errors="replace"))
